@@ -1,0 +1,1 @@
+//! Ledger rows and imported allocations to money.

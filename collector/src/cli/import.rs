@@ -1,0 +1,12 @@
+//! `contador import`.
+
+use super::Failure;
+
+/// Arguments of `contador import`.
+#[derive(clap::Args, Debug)]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_args: Args) -> Result<(), Failure> {
+    Err(super::usage("not built yet"))
+}

@@ -1,0 +1,89 @@
+//! The command line: one file a command, each with its arguments and the call into the library.
+
+pub mod clickhouse;
+pub mod demo;
+pub mod import;
+pub mod migrate;
+pub mod p99;
+pub mod report;
+pub mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Observability and chargeback for GPU fleets.
+#[derive(Debug, Parser)]
+#[command(name = "contador", version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Receive OTLP and write it to ClickHouse
+    Serve(serve::Args),
+    /// Run the embedded ClickHouse engine behind ClickHouse's HTTP interface
+    Clickhouse(clickhouse::Args),
+    /// Create or upgrade contador's tables
+    Migrate(migrate::Args),
+    /// Tell a service's p99 latency, as an interval
+    P99(p99::Args),
+    /// The bill of a month or of a period
+    Report(report::Args),
+    /// Import allocations that contador did not meter itself
+    Import(import::Args),
+    /// Everything above on this machine, embedded
+    Demo(demo::Args),
+}
+
+/// Why a command did not do its work; each kind has its own exit code.
+#[derive(Debug)]
+pub enum Failure {
+    /// Bad usage or configuration: exit code 2.
+    Usage(anyhow::Error),
+    /// Failed while running: exit code 1.
+    Running(anyhow::Error),
+}
+
+/// A [`Failure::Usage`] with this message.
+pub fn usage(message: impl std::fmt::Display) -> Failure {
+    Failure::Usage(anyhow::anyhow!("{message}"))
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Running(error.into())
+    }
+}
+
+/// Parses the process's arguments, runs the command and returns its exit code.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Serve(args) => serve::run(args),
+        Command::Clickhouse(args) => clickhouse::run(args),
+        Command::Migrate(args) => migrate::run(args),
+        Command::P99(args) => p99::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Demo(args) => demo::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Running(error)) => {
+            eprintln!("contador: {error:#}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(error)) => {
+            eprintln!("contador: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A multi-threaded runtime for one command.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}

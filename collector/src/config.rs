@@ -1,0 +1,1 @@
+//! The configuration of `contador serve`: raw TOML, then validated values.

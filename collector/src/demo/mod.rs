@@ -1,0 +1,1 @@
+//! `contador demo`: every part on this machine, as processes of their own.

@@ -1,0 +1,1 @@
+//! The embedded ClickHouse engine behind ClickHouse's HTTP interface.

@@ -1,0 +1,1 @@
+//! OTLP bytes to rows in ClickHouse.

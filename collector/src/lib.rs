@@ -1,0 +1,17 @@
+//! The collector and the commands around it.
+//!
+//! OTLP requests come in through [`ingest`] (receive, decode, validate, write) and are acknowledged when ClickHouse has
+//! the rows. Everything is kept in ClickHouse alone: [`store`] opens it and migrates it, [`engine`] is ClickHouse itself,
+//! embedded and served over its HTTP interface by a process of its own. On the way out, [`latency`] turns stored cells
+//! into quantile intervals and [`bill`] turns ledger rows and imported allocations into money. [`cli`] has one file a
+//! command; [`demo`] runs all of them together on one machine.
+
+pub mod bill;
+pub mod cli;
+pub mod config;
+pub mod demo;
+pub mod engine;
+pub mod ingest;
+pub mod latency;
+pub mod run;
+pub mod store;

@@ -1,0 +1,7 @@
+//! `contador`: parses the command line and calls the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    contador::cli::main()
+}

@@ -1,0 +1,1 @@
+//! `serve` as a library call: starts every listener, waits for the shutdown, drains.
