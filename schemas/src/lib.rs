@@ -1,1 +1,13 @@
-//! wip
+//! The contract between contador's parts: what is measured, what it is called, and how it is kept. No I/O.
+//!
+//! A value enters under a name of [`names`] (OpenTelemetry's where one exists), belongs to an owner of [`owner`], and is
+//! stored as a row of [`rows`] in a table that [`migrations`] creates. Latencies are kept as [`cells`], which merge by
+//! addition and answer a quantile as an interval ([`quantile`]); [`series`] says which of them are the same series.
+
+pub mod cells;
+pub mod migrations;
+pub mod names;
+pub mod owner;
+pub mod quantile;
+pub mod rows;
+pub mod series;

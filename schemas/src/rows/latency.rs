@@ -1,0 +1,57 @@
+//! What services answered, and how fast.
+
+use clickhouse::Row;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// One export of one source for one series: cells in microseconds.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Row, Serialize)]
+pub struct Latency {
+    /// Start of the 10 s window, Unix seconds ([`crate::series::window_of`]).
+    pub window: u32,
+    /// Start of the interval that the counts cover, Unix nanoseconds; equal to `ts` when unknown.
+    pub start_ts: i64,
+    /// End of that interval, Unix nanoseconds.
+    pub ts: i64,
+    /// [`crate::series::series_id`] of service, model, metric, route, environment, device, owner and `attributes`.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub series: Uuid,
+    /// [`crate::series::series_id`] of the attributes that name the replica: who measured.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub source: Uuid,
+    /// `service.name`.
+    pub service: String,
+    /// Machine-learning model.
+    pub model: String,
+    /// What was timed: `request_duration`, `time_to_first_token`, ….
+    pub metric: String,
+    /// Route or operation.
+    pub route: String,
+    /// `deployment.environment.name`.
+    pub environment: String,
+    /// Host that served.
+    pub node: String,
+    /// Device that served.
+    pub device: String,
+    /// Owner that served, or the nil UUID.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub owner: Uuid,
+    /// Every other attribute, by name.
+    pub attributes: Vec<(String, String)>,
+    /// Lower edges, microseconds.
+    pub lo: Vec<f64>,
+    /// Upper edges, microseconds, `+inf` when unknown.
+    pub hi: Vec<f64>,
+    /// Values in each cell.
+    pub n: Vec<u64>,
+    /// Sum of `n`.
+    pub count: u64,
+    /// Sum of the values, microseconds.
+    pub sum_us: Option<f64>,
+    /// How many of the values are lower bounds only.
+    pub censored: u64,
+    /// Whether the source restarted in this interval.
+    pub reset: bool,
+    /// Whether the values come from a simulation.
+    pub simulated: bool,
+}

@@ -1,0 +1,43 @@
+//! The rows of the tables, field for field in the order of the columns. [`samples`] are what a node measured, [`latency`]
+//! what services answered, [`ledger`] who held what, [`money`] what is imported and priced, [`generic`] everything else.
+//!
+//! Times are whole numbers as ClickHouse keeps them: `DateTime` in Unix seconds, `DateTime64(3)` in milliseconds,
+//! `DateTime64(9)` in nanoseconds, all UTC.
+
+mod generic;
+mod latency;
+mod ledger;
+mod money;
+mod samples;
+
+pub use generic::{Event, Metric};
+pub use latency::Latency;
+pub use ledger::{Device, LedgerRow, OwnerRow};
+pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, PRICE_SCALE, Price};
+pub use samples::{GpuSample, NodeSample, StorageSample};
+
+/// A row that is kept in a table of its own.
+pub trait Table: clickhouse::RowOwned + clickhouse::RowWrite + clickhouse::RowRead {
+    /// The table's name, without a database.
+    const TABLE: &'static str;
+}
+
+macro_rules! tables {
+    ($($row:ty => $table:literal),* $(,)?) => {
+        $(impl Table for $row { const TABLE: &'static str = $table; })*
+    };
+}
+
+tables! {
+    GpuSample => "gpu_samples",
+    StorageSample => "storage_samples",
+    NodeSample => "node_samples",
+    Latency => "latency",
+    LedgerRow => "ledger",
+    OwnerRow => "owners",
+    Device => "devices",
+    Event => "events",
+    Metric => "metrics",
+    Allocation => "allocations",
+    Price => "prices",
+}

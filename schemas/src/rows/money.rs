@@ -1,0 +1,59 @@
+//! What is imported and what is priced.
+
+use clickhouse::Row;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Digits after the point of [`Allocation::fraction`].
+pub const ALLOCATION_FRACTION_SCALE: u32 = 12;
+
+/// Digits after the point of [`Price::rate`].
+pub const PRICE_SCALE: u32 = 12;
+
+/// GPUs that one owner held from `start` to `end`, as imported.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct Allocation {
+    /// Of the content.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub id: Uuid,
+    /// Unix milliseconds.
+    pub start: i64,
+    /// Unix milliseconds, exclusive.
+    pub end: i64,
+    /// Host name.
+    pub node: String,
+    /// Device UUID, if known.
+    pub device: String,
+    /// Model as the driver names it.
+    pub gpu_model: String,
+    /// How many GPUs.
+    pub gpus: u32,
+    /// Part of each GPU, above 0 and up to 1, times `10^12` ([`ALLOCATION_FRACTION_SCALE`]).
+    pub fraction: i64,
+    /// [`crate::owner::Owner::id`].
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub owner: Uuid,
+    /// Name of the file.
+    pub source: String,
+    /// Line in the file, from 1.
+    pub line: u64,
+    /// Whether the allocation was generated as a sample.
+    pub simulated: bool,
+}
+
+/// What an hour of one GPU of a model costs from an instant on.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct Price {
+    /// Hash of the book that the rate is from.
+    pub book: String,
+    /// Model as the driver names it; `*` for any other.
+    pub gpu_model: String,
+    /// Unix seconds.
+    pub valid_from: u32,
+    /// A GPU-hour, times `10^12` ([`PRICE_SCALE`]).
+    pub rate: i128,
+    /// ISO 4217.
+    pub currency: String,
+    /// Unix milliseconds.
+    pub loaded_at: i64,
+}
