@@ -1,2 +1,3 @@
 //! wip
+pub mod probe;
 pub mod sensors;
