@@ -1,1 +1,3 @@
 //! wip
+pub mod probe;
+pub mod sensors;
