@@ -8,6 +8,7 @@
 
 pub mod apportion;
 pub mod decimal;
+pub mod import;
 pub mod period;
 
 use thiserror::Error;
