@@ -10,6 +10,7 @@ pub mod apportion;
 pub mod decimal;
 pub mod import;
 pub mod period;
+pub mod prices;
 
 use thiserror::Error;
 
