@@ -8,9 +8,12 @@
 
 pub mod apportion;
 pub mod decimal;
+pub mod facts;
 pub mod import;
 pub mod period;
 pub mod prices;
+pub mod rate;
+pub mod report;
 
 use thiserror::Error;
 
