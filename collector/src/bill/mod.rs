@@ -14,6 +14,7 @@ pub mod period;
 pub mod prices;
 pub mod rate;
 pub mod report;
+pub mod sample;
 
 use thiserror::Error;
 
