@@ -1,1 +1,53 @@
 //! Ledger rows and imported allocations to money.
+//!
+//! [`import`] stores allocations that contador did not meter itself. For a bill, [`facts`] asks the store who held how much
+//! of which GPU model in a [`period`], as exact whole numbers and cut wherever a price changes; [`prices`] says what a
+//! GPU-hour of that model cost then; [`rate`] multiplies the two, still exactly, and sums by whatever the report is grouped
+//! by; [`apportion`] rounds the whole once and makes the parts sum to it; [`report`] shows the result as JSON, CSV or a
+//! table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes up a fleet for the demo.
+
+pub mod apportion;
+pub mod decimal;
+pub mod facts;
+pub mod import;
+pub mod period;
+pub mod prices;
+pub mod rate;
+pub mod report;
+pub mod sample;
+
+use thiserror::Error;
+
+/// The store did not do what it was asked.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// It has not been set up.
+    #[error("cannot {doing}: the store has no such table; run contador migrate")]
+    NotMigrated {
+        /// What was to be done.
+        doing: &'static str,
+    },
+    /// Anything else.
+    #[error("cannot {doing}")]
+    Failed {
+        /// What was to be done.
+        doing: &'static str,
+        /// Why not.
+        #[source]
+        source: clickhouse::error::Error,
+    },
+}
+
+impl StoreError {
+    /// Wraps an error of the client with what was being done.
+    pub(crate) fn doing(doing: &'static str) -> impl Fn(clickhouse::error::Error) -> Self {
+        move |source| {
+            let text = source.to_string();
+            if text.contains("UNKNOWN_TABLE") || text.contains("UNKNOWN_DATABASE") {
+                Self::NotMigrated { doing }
+            } else {
+                Self::Failed { doing, source }
+            }
+        }
+    }
+}

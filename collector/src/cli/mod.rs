@@ -5,6 +5,7 @@ pub mod demo;
 pub mod import;
 pub mod migrate;
 pub mod p99;
+pub mod prices;
 pub mod report;
 pub mod serve;
 
@@ -32,6 +33,8 @@ enum Command {
     P99(p99::Args),
     /// The bill of a month or of a period
     Report(report::Args),
+    /// Check, load and show price books
+    Prices(prices::Args),
     /// Import allocations that contador did not meter itself
     Import(import::Args),
     /// Everything above on this machine, embedded
@@ -67,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(args),
         Command::P99(args) => p99::run(args),
         Command::Report(args) => report::run(args),
+        Command::Prices(args) => prices::run(args),
         Command::Import(args) => import::run(args),
         Command::Demo(args) => demo::run(args),
     };

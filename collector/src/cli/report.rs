@@ -1,12 +1,128 @@
 //! `contador report`.
 
-use super::Failure;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use super::{Failure, usage};
+use crate::bill::decimal;
+use crate::bill::period::{self, Period};
+use crate::bill::prices::{NO_CURRENCY, Prices, file};
+use crate::bill::rate::Dimension;
+use crate::bill::report::{self, Options, Report, ReportError};
+use crate::store::StoreArgs;
+
+/// Columns of a table.
+const WIDTH: u16 = 80;
 
 /// Arguments of `contador report`.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+#[command(group(clap::ArgGroup::new("period").required(true).multiple(true).args(["month", "from", "to"])))]
+pub struct Args {
+    /// Month such as 2026-10
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    month: Option<String>,
+    /// Start: RFC 3339, a date, or whole epoch seconds
+    #[arg(long, requires = "to", value_name = "TIME")]
+    from: Option<String>,
+    /// End, exclusive
+    #[arg(long, requires = "from", value_name = "TIME")]
+    to: Option<String>,
+    /// Time zone in which the month and dates are meant
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    time_zone: String,
+    /// Price every GPU-hour like this instead of by the price book in the store
+    #[arg(long, value_name = "RATE", conflicts_with = "prices")]
+    flat_rate: Option<String>,
+    /// Currency of the flat rate, ISO 4217 [default: XXX, which is none]
+    #[arg(long, requires = "flat_rate", value_name = "CODE")]
+    currency: Option<String>,
+    /// Price by the book in this file instead of by the one in the store
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// What to group by
+    #[arg(long, value_enum, default_value_t)]
+    by: Dimension,
+    /// Only this department's lines
+    #[arg(long)]
+    department: Option<String>,
+    /// How to show it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Succeed even if something has no price
+    #[arg(long)]
+    allow_unpriced: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Format {
+    /// For a terminal
+    #[default]
+    Table,
+    /// One object, amounts as decimal strings
+    Json,
+    /// One record a group
+    Csv,
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(super::usage("not built yet"))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let options =
+        Options { period: period(&args)?, prices: prices(&args)?, by: args.by, department: args.department.clone() };
+    let store = args.store.open()?;
+    let report = super::runtime()?.block_on(report::build(&store, options)).map_err(|error| match error {
+        ReportError::NoPrices => usage(error),
+        ReportError::Store(error) => error.into(),
+    })?;
+    let text = shown(&report, args.format)?;
+    match &args.out {
+        Some(path) => std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?,
+        None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
+    }
+    if !report.unpriced.is_empty() && !args.allow_unpriced {
+        let models: Vec<String> =
+            report.unpriced.iter().map(|(model, hours)| format!("{model:?} ({hours} h)")).collect();
+        let models = models.join(", ");
+        return Err(
+            anyhow::anyhow!("unpriced, and so not in the total: {models}; price it, or say --allow-unpriced").into()
+        );
+    }
+    Ok(())
+}
+
+fn period(args: &Args) -> Result<Period, Failure> {
+    let zone = period::zone(&args.time_zone).map_err(usage)?;
+    let period = match (&args.month, &args.from, &args.to) {
+        (Some(month), _, _) => Period::month(month, &zone),
+        (None, Some(from), Some(to)) => Period::between(from, to, &zone),
+        _ => return Err(usage("expected --month, or --from and --to")),
+    };
+    period.map_err(usage)
+}
+
+fn prices(args: &Args) -> Result<Option<Prices>, Failure> {
+    if let Some(text) = &args.flat_rate {
+        let rate =
+            decimal::parse(text).map_err(|expected| usage(format!("--flat-rate {text:?}: expected {expected}")))?;
+        let currency = args.currency.clone().unwrap_or_else(|| NO_CURRENCY.to_owned());
+        file::currency_code(&currency).map_err(|error| usage(format!("--{error}")))?;
+        return Ok(Some(Prices::Flat { rate, currency }));
+    }
+    let Some(path) = &args.prices else { return Ok(None) };
+    let book = file::read(path).map_err(|error| Failure::Usage(error.into()))?;
+    Ok(Some(Prices::Book(book)))
+}
+
+fn shown(report: &Report, format: Format) -> Result<String, Failure> {
+    Ok(match format {
+        Format::Table => report.to_table(WIDTH),
+        Format::Json => serde_json::to_string_pretty(&report.to_json())? + "\n",
+        Format::Csv => report.to_csv(),
+    })
 }

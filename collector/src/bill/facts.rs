@@ -1,0 +1,183 @@
+//! What the store knows of a period: who held how much of which GPU model, imported and metered.
+//!
+//! ClickHouse clips, cuts and sums, all in whole numbers: an imported allocation counts with the part of it that lies in the
+//! period, which is never negative; a ledger row counts where its minute starts. Where a price changes inside the period,
+//! facts are cut there. Rows that a merge has not replaced yet are not seen (`FINAL`).
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use clickhouse::Row;
+use contador_schemas::owner::{Owner, OwnerKind};
+use contador_schemas::rows::OwnerRow;
+use num_bigint::BigInt;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::StoreError;
+use super::decimal::ONE;
+use super::period::Period;
+use super::rate::Fact;
+use crate::store::Store;
+
+/// Owners asked for at once: their ids must fit in ClickHouse's 256 KiB a query.
+const OWNERS_A_QUERY: usize = 4_000;
+
+/// The facts of a period.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// In no particular order.
+    pub facts: Vec<Fact>,
+    /// Imported allocations that touch the period.
+    pub allocations: u64,
+    /// Ledger rows in the period.
+    pub ledger_rows: u64,
+    /// Whether some of them were generated, not measured.
+    pub simulated: bool,
+    /// Owner ids that the store has no meaning for.
+    pub unknown_owners: usize,
+}
+
+#[derive(Deserialize, Row)]
+struct SumRow {
+    kind: String,
+    #[serde(with = "clickhouse::serde::uuid")]
+    owner: Uuid,
+    gpu_model: String,
+    mig_profile: String,
+    since: i64,
+    units: String,
+    rows: u64,
+    simulated: bool,
+}
+
+/// Asks for the facts of a period, cut at these instants (Unix milliseconds, inside the period, in order).
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts, StoreError> {
+    let imported: Vec<SumRow> = store
+        .client
+        .query(&allocations_sql(period, cuts))
+        .fetch_all()
+        .await
+        .map_err(StoreError::doing("sum the imported allocations"))?;
+    let metered: Vec<SumRow> =
+        store.client.query(&ledger_sql(period, cuts)).fetch_all().await.map_err(StoreError::doing("sum the ledger"))?;
+    let mut facts = Facts {
+        allocations: imported.iter().map(|row| row.rows).sum(),
+        ledger_rows: metered.iter().map(|row| row.rows).sum(),
+        simulated: imported.iter().chain(&metered).any(|row| row.simulated),
+        ..Facts::default()
+    };
+    let names = owners(store, imported.iter().chain(&metered)).await?;
+    let mut unknown = HashSet::new();
+    for row in imported.into_iter().chain(metered) {
+        let units: BigInt = row.units.parse().unwrap_or_default();
+        // A kind that this version does not know is still somebody's time: it is shown, not dropped.
+        let kind = OwnerKind::parse(&row.kind).unwrap_or(OwnerKind::Unattributed);
+        let partition = !row.mig_profile.is_empty();
+        let gpu_model = if partition { format!("{} {}", row.gpu_model, row.mig_profile) } else { row.gpu_model };
+        let owner = names.get(&row.owner).cloned().unwrap_or_else(|| Arc::new(Owner::of_kind(kind)));
+        if kind == OwnerKind::Workload && !names.contains_key(&row.owner) {
+            unknown.insert(row.owner);
+        }
+        facts.facts.push(Fact { kind, owner, gpu_model, partition, since: row.since, units });
+    }
+    facts.unknown_owners = unknown.len();
+    Ok(facts)
+}
+
+/// The spans between the cuts, as a ClickHouse array of (start, end).
+fn spans(period: &Period, cuts: &[i64]) -> String {
+    let starts = std::iter::once(period.from).chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain(std::iter::once(period.to));
+    let spans: Vec<String> =
+        starts.zip(ends).map(|(start, end)| format!("(toInt64({start}), toInt64({end}))")).collect();
+    format!("[{}]", spans.join(", "))
+}
+
+fn allocations_sql(period: &Period, cuts: &[i64]) -> String {
+    let (from, to, spans) = (period.from, period.to, spans(period, cuts));
+    format!(
+        "SELECT 'workload' AS kind, owner, toString(gpu_model) AS gpu_model, '' AS mig_profile, \
+            span.1 AS since, \
+            toString(sum(toInt256(until - start_ms) * gpus * toInt256(toDecimal256(fraction, 12) * {ONE}))) AS units, \
+            countIf(greatest(begins, toInt64({from})) = start_ms) AS rows, \
+            toBool(max(simulated)) AS simulated \
+         FROM ( \
+            SELECT owner, gpu_model, gpus, fraction, simulated, span, \
+                toUnixTimestamp64Milli(start) AS begins, \
+                greatest(begins, span.1) AS start_ms, \
+                least(toUnixTimestamp64Milli(`end`), span.2) AS until \
+            FROM allocations FINAL ARRAY JOIN {spans} AS span \
+            WHERE start < fromUnixTimestamp64Milli(toInt64({to})) \
+                AND `end` > fromUnixTimestamp64Milli(toInt64({from})) \
+         ) \
+         WHERE until > start_ms \
+         GROUP BY owner, gpu_model, since \
+         SETTINGS do_not_merge_across_partitions_select_final = 1"
+    )
+}
+
+fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
+    let seconds = |ms: i64| ms.div_euclid(1_000) + i64::from(ms.rem_euclid(1_000) > 0);
+    let (from, to) = (seconds(period.from), seconds(period.to));
+    let mut since = format!("toInt64({})", period.from);
+    for cut in cuts {
+        since = format!("if(minute >= toDateTime({}, 'UTC'), toInt64({cut}), {since})", seconds(*cut));
+    }
+    format!(
+        "SELECT kind, owner, model AS gpu_model, mig_profile, since, \
+            toString(sum(toInt256(ms)) * toInt256({ONE})) AS units, sum(n) AS rows, toBool(max(simulated)) AS simulated \
+         FROM ( \
+            SELECT toString(kind) AS kind, owner, toString(device) AS device, {since} AS since, sum(share_ms) AS ms, \
+                count() AS n, max(simulated) AS simulated \
+            FROM ledger FINAL \
+            WHERE minute >= toDateTime({from}, 'UTC') AND minute < toDateTime({to}, 'UTC') \
+            GROUP BY kind, owner, device, since \
+         ) AS held LEFT JOIN ( \
+            SELECT id, anyLast(model) AS model, anyLast(mig_profile) AS mig_profile FROM devices GROUP BY id \
+         ) AS what ON held.device = what.id \
+         GROUP BY kind, owner, model, mig_profile, since \
+         SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 0"
+    )
+}
+
+/// What the owner ids of these rows mean, for those of workloads.
+async fn owners<'a>(
+    store: &Store,
+    rows: impl Iterator<Item = &'a SumRow>,
+) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
+    let workloads = rows.filter(|row| row.kind == OwnerKind::Workload.as_str());
+    let ids: BTreeSet<Uuid> = workloads.map(|row| row.owner).collect();
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let mut names = HashMap::with_capacity(ids.len());
+    for some in ids.chunks(OWNERS_A_QUERY) {
+        let list: Vec<String> = some.iter().map(|id| format!("'{id}'")).collect();
+        let sql = format!("SELECT ?fields FROM owners FINAL WHERE id IN ({})", list.join(","));
+        let found: Vec<OwnerRow> =
+            store.client.query(&sql).fetch_all().await.map_err(StoreError::doing("read the owners"))?;
+        names.extend(found.into_iter().map(|row| (row.id, Arc::new(owner(row)))));
+    }
+    Ok(names)
+}
+
+fn owner(row: OwnerRow) -> Owner {
+    Owner {
+        kind: OwnerKind::parse(&row.kind).unwrap_or(OwnerKind::Unattributed),
+        environment: row.environment,
+        cluster: row.cluster,
+        namespace: row.namespace,
+        pod: row.pod,
+        container: row.container,
+        job: row.job,
+        user: row.user,
+        department: row.department,
+        project: row.project,
+        experiment: row.experiment,
+        service: row.service,
+        model: row.model,
+        command: row.command,
+    }
+}

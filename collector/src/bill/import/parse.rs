@@ -1,0 +1,310 @@
+//! Lines to allocations and their owners; every fault with its line, its column, its value and what was expected.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::{BufRead, Read};
+
+use contador_schemas::owner::Owner;
+use contador_schemas::rows::{Allocation, OwnerRow};
+use thiserror::Error;
+use uuid::{Uuid, uuid};
+
+use super::{ImportError, fields::split};
+use crate::bill::{decimal, period};
+
+/// The columns of an allocations file. They may come in any order; none may be missing or come twice.
+pub const HEADER: [&str; 14] = [
+    "start",
+    "end",
+    "node",
+    "device",
+    "gpu_model",
+    "gpus",
+    "fraction",
+    "environment",
+    "department",
+    "project",
+    "experiment",
+    "user",
+    "service",
+    "job",
+];
+
+/// Name space of allocation ids (RFC 9562, version 5).
+const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
+
+/// Faults of a file that are told one by one; more are only counted.
+const FAULTS_TOLD: usize = 20;
+
+/// Longest line, bytes.
+const LINE_MAX: usize = 64 << 10;
+
+/// Longest value, bytes.
+const VALUE_MAX: usize = 1 << 10;
+
+/// Most GPUs of one line.
+const GPUS_MAX: u32 = 1_000_000;
+
+/// A file without a fault, ready to be stored.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    /// One for each line, in the file's order.
+    pub allocations: Vec<Allocation>,
+    /// Everybody that owns one of them, once.
+    pub owners: Vec<OwnerRow>,
+}
+
+/// What is wrong in one place of a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    /// From 1.
+    pub line: u64,
+    /// Column that is at fault, empty for the whole line.
+    pub column: String,
+    /// What stands there.
+    pub value: String,
+    /// What should.
+    pub expected: String,
+}
+
+/// A file that was refused: nothing of it is stored.
+#[derive(Debug, Error)]
+pub struct Refused {
+    /// The file.
+    pub name: String,
+    /// The first faults, in the file's order.
+    pub faults: Vec<Fault>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, fault) in self.faults.iter().enumerate() {
+            let end = if at == 0 { "" } else { "\n" };
+            let column = if fault.column.is_empty() { String::new() } else { format!(" {}:", fault.column) };
+            let value = if fault.value.is_empty() { "empty".to_owned() } else { format!("{:?}", fault.value) };
+            write!(f, "{end}{}:{}:{column} {value}, expected {}", self.name, fault.line, fault.expected)?;
+        }
+        if self.more > 0 {
+            write!(f, "\n{}: {} more faults", self.name, self.more)?;
+        }
+        write!(f, "\n{}: nothing of it is stored", self.name)
+    }
+}
+
+/// Reads a whole allocations file. Its lines may end in LF or CRLF, empty ones are skipped, and a byte order mark is too.
+///
+/// # Errors
+/// [`ImportError::Read`], and [`ImportError::Refused`] with the faults.
+pub fn parse(name: &str, mut reader: impl BufRead, simulated: bool) -> Result<Parsed, ImportError> {
+    let mut parser = Parser::new(name, simulated);
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        let limit = LINE_MAX as u64 + 1;
+        let read = reader.by_ref().take(limit).read_until(b'\n', &mut bytes);
+        if read.map_err(|source| ImportError::Read { name: name.to_owned(), source })? == 0 {
+            break;
+        }
+        parser.line += 1;
+        if bytes.len() > LINE_MAX {
+            parser.fault("", "a longer line", format!("lines of up to {LINE_MAX} bytes"));
+            break;
+        }
+        parser.bytes(&bytes);
+        if parser.hopeless {
+            break;
+        }
+    }
+    Ok(parser.finish()?)
+}
+
+/// Where each column of [`HEADER`] stands in a line.
+type Columns = [usize; HEADER.len()];
+
+struct Parser<'a> {
+    name: &'a str,
+    simulated: bool,
+    line: u64,
+    columns: Option<Columns>,
+    /// Nothing after this can be read: the header is wrong.
+    hopeless: bool,
+    parsed: Parsed,
+    owners: HashMap<Owner, Uuid>,
+    /// How often each content was met.
+    met: HashMap<Uuid, u64>,
+    faults: Vec<Fault>,
+    more: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(name: &'a str, simulated: bool) -> Self {
+        Self {
+            name,
+            simulated,
+            line: 0,
+            columns: None,
+            hopeless: false,
+            parsed: Parsed::default(),
+            owners: HashMap::new(),
+            met: HashMap::new(),
+            faults: Vec::new(),
+            more: 0,
+        }
+    }
+
+    fn fault(&mut self, column: &str, value: &str, expected: impl Into<String>) {
+        if self.faults.len() >= FAULTS_TOLD {
+            self.more += 1;
+            return;
+        }
+        let value = value.chars().take(80).collect();
+        self.faults.push(Fault { line: self.line, column: column.to_owned(), value, expected: expected.into() });
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let bytes = if self.line == 1 { bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes) } else { bytes };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return self.fault("", &String::from_utf8_lossy(bytes), "UTF-8");
+        };
+        if text.is_empty() {
+            return;
+        }
+        let fields = match split(text) {
+            Ok(fields) => fields,
+            Err(expected) => return self.fault("", text, expected),
+        };
+        match self.columns {
+            None => self.header(&fields),
+            Some(columns) if fields.len() == columns.len() => self.allocation(&columns.map(|at| fields[at].as_str())),
+            Some(columns) => self.fault("", text, format!("{} fields, found {}", columns.len(), fields.len())),
+        }
+    }
+
+    fn header(&mut self, names: &[String]) {
+        let faults = self.faults.len();
+        let mut seen = HashSet::new();
+        for name in names {
+            if !HEADER.contains(&name.as_str()) {
+                let nearest = HEADER
+                    .iter()
+                    .max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
+                let nearest = nearest.filter(|near| strsim::jaro_winkler(name, near) > 0.8);
+                let hint = nearest.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                self.fault("header", name, format!("only the columns {}{hint}", HEADER.join(",")));
+            } else if !seen.insert(name) {
+                self.fault("header", name, "each column once");
+            }
+        }
+        for column in HEADER {
+            if !names.iter().any(|name| name == column) {
+                self.fault("header", &names.join(","), format!("the column {column} too"));
+            }
+        }
+        self.hopeless = self.faults.len() > faults;
+        self.columns = Some(HEADER.map(|column| names.iter().position(|name| name == column).unwrap_or_default()));
+    }
+
+    fn allocation(&mut self, values: &[&str; HEADER.len()]) {
+        let before = self.faults.len() + self.more;
+        for (column, value) in HEADER.into_iter().zip(values) {
+            if value.len() > VALUE_MAX {
+                self.fault(column, value, format!("up to {VALUE_MAX} bytes"));
+            } else if value.chars().any(char::is_control) {
+                self.fault(column, value, "no control characters");
+            } else if value.trim() != *value {
+                self.fault(column, value, "no space at either end");
+            }
+        }
+        if self.faults.len() + self.more > before {
+            return;
+        }
+        let [start, end, node, device, gpu_model, gpus, fraction, owner @ ..] = values;
+        let from = self.value("start", start, period::instant(start));
+        let to = self.value("end", end, period::instant(end));
+        let count = self.value("gpus", gpus, whole(gpus));
+        let part = self.value("fraction", fraction, part(fraction));
+        if let (Some(from), Some(to)) = (from, to)
+            && from >= to
+        {
+            self.fault("end", end, format!("a time after the start {start}"));
+        }
+        if !device.is_empty() && count.is_some_and(|count| count > 1) {
+            self.fault("gpus", gpus, format!("1 for the one device {device}"));
+        }
+        let (Some(start), Some(end), Some(gpus), Some(fraction)) = (from, to, count, part) else { return };
+        if self.faults.len() + self.more > before {
+            return;
+        }
+        let owner = self.owner(owner);
+        let content = format!(
+            "{start} {end} {gpus} {fraction} {owner} {} {}:{node} {}:{device} {gpu_model}",
+            u8::from(self.simulated),
+            node.len(),
+            device.len(),
+        );
+        let content = Uuid::new_v5(&NAMESPACE, content.as_bytes());
+        let met = self.met.entry(content).or_default();
+        let id = Uuid::new_v5(&content, &met.to_be_bytes());
+        *met += 1;
+        self.parsed.allocations.push(Allocation {
+            id,
+            start,
+            end,
+            node: (*node).to_owned(),
+            device: (*device).to_owned(),
+            gpu_model: (*gpu_model).to_owned(),
+            gpus,
+            fraction,
+            owner,
+            source: self.name.to_owned(),
+            line: self.line,
+            simulated: self.simulated,
+        });
+    }
+
+    fn value<T>(&mut self, column: &str, text: &str, read: Result<T, &'static str>) -> Option<T> {
+        read.map_err(|expected| self.fault(column, text, expected)).ok()
+    }
+
+    fn owner(&mut self, values: &[&str]) -> Uuid {
+        let mut owner = Owner::default();
+        for (name, value) in HEADER[HEADER.len() - values.len()..].iter().zip(values) {
+            owner.set(name, value);
+        }
+        if let Some(id) = self.owners.get(&owner) {
+            return *id;
+        }
+        let row = OwnerRow::from(&owner);
+        let id = row.id;
+        self.parsed.owners.push(row);
+        self.owners.insert(owner, id);
+        id
+    }
+
+    fn finish(mut self) -> Result<Parsed, Refused> {
+        if self.columns.is_none() && self.faults.is_empty() {
+            self.line = 1;
+            self.fault("header", "", HEADER.join(","));
+        }
+        if self.faults.is_empty() {
+            return Ok(self.parsed);
+        }
+        Err(Refused { name: self.name.to_owned(), faults: self.faults, more: self.more })
+    }
+}
+
+fn whole(text: &str) -> Result<u32, &'static str> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let count = digits.then(|| text.parse::<u32>().ok()).flatten();
+    count.filter(|count| (1..=GPUS_MAX).contains(count)).ok_or("a whole number from 1 to 1000000")
+}
+
+fn part(text: &str) -> Result<i64, &'static str> {
+    let value = decimal::parse(text)?;
+    let value = Some(value).filter(|value| (1..=decimal::ONE).contains(value));
+    value.and_then(|value| i64::try_from(value).ok()).ok_or("a decimal above 0 and up to 1")
+}
