@@ -177,6 +177,8 @@ impl<W: Write> Write for BlockWriter<W> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(blocks: &[u8]) -> Result<Vec<u8>, u32> {
@@ -230,6 +232,32 @@ mod tests {
             assert!(matches!(read(&damaged), Err(40 | 271 | 33)), "at {at}: {:?}", read(&damaged));
             if at > 0 {
                 assert_eq!(read(&good[..at]), Err(33), "cut at {at}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let refused = matches!(read(&bytes), Err(33 | 40 | 271));
+            prop_assert!(refused || bytes.is_empty());
+        }
+
+        /// The checksum is right, so what is inside is looked at.
+        #[test]
+        fn any_block_with_a_good_checksum_is_read_or_refused(
+            method in prop_oneof![Just(NONE), Just(LZ4), Just(ZSTD), any::<u8>()],
+            raw in prop_oneof![0..100_u32, any::<u32>()],
+            data in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let mut rest = vec![method];
+            rest.extend(u32::try_from(HEADER + data.len()).expect("small").to_le_bytes());
+            rest.extend(raw.to_le_bytes());
+            rest.extend(&data);
+            let block = [&checksum(&rest)[..], &rest[..]].concat();
+            match read(&block) {
+                Ok(bytes) => prop_assert_eq!(bytes.len(), usize::try_from(raw).expect("small")),
+                Err(code) => prop_assert_eq!(code, 271),
             }
         }
     }
