@@ -5,7 +5,8 @@
 //! the [`workers`], over a fresh connection or its session's ([`session`]), with the request's [`settings`]:
 //! [`decode`] undoes the body's compressions ([`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
 //! an INSERT's rows by its [`tokens`], and [`library`] calls the engine, rows in through an insert stream, a result
-//! out through a pipe, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
+//! out through a pipe, as [`native`] blocks of the client's revision (their
+//! columns' ends told by [`shape`]) or as they are, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
 //! the status and the headers. [`kill`] finds a query by the id its client chose, and [`fetch`] gets the library from npm when it is missing.
 
 pub mod auth;
@@ -18,11 +19,13 @@ mod fetch;
 mod kill;
 mod library;
 mod multipart;
+mod native;
 mod reply;
 mod request;
 mod server;
 mod session;
 mod settings;
+mod shape;
 mod sink;
 mod slots;
 mod statement;
