@@ -284,6 +284,9 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 fn out_failed(error: &io::Error) -> Failure {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()) {
         Some(failure) => failure.clone(),
+        None if error.kind() == io::ErrorKind::TimedOut => {
+            Failure::new(209, "SOCKET_TIMEOUT", "the client took no byte of the result for a minute")
+        }
         None => spill_failed(error),
     }
 }

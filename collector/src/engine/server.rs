@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -20,7 +20,7 @@ use super::decode::{Piece, Wire};
 use super::error::{Error, Failure};
 use super::execute::Job;
 use super::request::Request;
-use super::sink::{Chunk, Head, Sink};
+use super::sink::Sink;
 use super::slots::Running;
 use super::{Engine, Options, multipart, reply};
 
@@ -32,6 +32,8 @@ const FORM: usize = 64 << 20;
 const DRAINED: usize = 256 << 20;
 /// How long a shutdown waits for what runs, and then again for what it stopped.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a client may send no byte of its body.
+const STALLED: Duration = Duration::from_secs(60);
 /// How long the last bytes of a broken answer may take to be sent.
 const FLUSH: Duration = Duration::from_millis(250);
 
@@ -171,11 +173,9 @@ async fn query(engine: Arc<Engine>, http: HttpRequest<Body>) -> Response<Body> {
         Err(failure) => return refused(&engine, &failure, &query_id, pieces),
     };
     let (encoding, tag) = (request.encoding, tag());
-    let (head_sender, head) = oneshot::channel();
-    let (chunk_sender, chunks) = mpsc::channel(4);
     let running = engine.slots.enter(&query_id);
     let leaving = Leaving { engine: Arc::clone(&engine), running: Arc::clone(&running) };
-    let sink = Sink::new(head_sender, chunk_sender, request.buffer, request.wait_end);
+    let (sink, answer) = Sink::new(request.buffer, request.wait_end);
     let wire = Wire::new(first, forward(pieces));
     let job = Job { engine: Arc::clone(&engine), request, wire, sink, running: Arc::clone(&running), tag: tag.clone() };
     let worker = Arc::clone(&engine);
@@ -183,31 +183,39 @@ async fn query(engine: Arc<Engine>, http: HttpRequest<Body>) -> Response<Body> {
         let _slot = Slot { engine: worker, running, _permit: permit };
         job.run();
     });
-    match head.await {
-        Ok(Ok(head)) => good(&engine, &head, &query_id, &tag, encoding, chunks, leaving),
+    match answer.head.await {
+        Ok(Ok(head)) => {
+            let body = Body::from_stream(to_its_end(answer.chunks, answer.whole, leaving));
+            reply::good(&engine, &head, &query_id, &tag, encoding, body)
+        }
         Ok(Err(failure)) => reply::failed(&engine, &failure, &query_id),
         Err(_) => reply::failed(&engine, &Failure::engine("the statement's thread ended without an answer"), &query_id),
     }
 }
 
-fn good(
-    engine: &Engine,
-    head: &Head,
-    query_id: &str,
-    tag: &str,
-    encoding: super::encode::Encoding,
-    chunks: mpsc::Receiver<Chunk>,
+/// The end of an answer that is not whole; it makes the connection break off.
+#[derive(Debug, thiserror::Error)]
+#[error("the query failed while its result was being sent")]
+struct Broken;
+
+/// An answer's body, which ends with an error when it is not whole.
+fn to_its_end(
+    chunks: mpsc::Receiver<Bytes>,
+    whole: Arc<AtomicBool>,
     leaving: Leaving,
-) -> Response<Body> {
-    let stream = futures::stream::unfold((chunks, leaving), async |(mut chunks, leaving)| {
-        let chunk = chunks.recv().await?;
-        if chunk.is_err() {
-            // The failure breaks the connection off at once, and with it what isn't sent yet: the failure's text.
-            tokio::time::sleep(FLUSH).await;
+) -> impl Stream<Item = Result<Bytes, Broken>> {
+    futures::stream::unfold(Some((chunks, whole, leaving)), async |state| {
+        let (mut chunks, whole, leaving) = state?;
+        match chunks.recv().await {
+            Some(chunk) => Some((Ok(chunk), Some((chunks, whole, leaving)))),
+            None if whole.load(Ordering::SeqCst) => None,
+            None => {
+                // The error breaks the connection off at once, and with it what isn't sent yet: the failure's text.
+                tokio::time::sleep(FLUSH).await;
+                Some((Err(Broken), None))
+            }
         }
-        Some((chunk, (chunks, leaving)))
-    });
-    reply::good(engine, head, query_id, tag, encoding, Body::from_stream(stream))
+    })
 }
 
 /// Held as long as a statement runs, even if its thread panics.
@@ -241,11 +249,19 @@ impl Drop for Leaving {
 
 type Pieces = futures::stream::BoxStream<'static, Result<Bytes, axum::Error>>;
 
+/// The next piece of a body, or that none comes.
+async fn next(pieces: &mut Pieces) -> Option<Piece> {
+    match tokio::time::timeout(STALLED, pieces.next()).await {
+        Ok(piece) => piece.map(|piece| piece.map_err(|error| error.to_string())),
+        Err(_) => Some(Err(format!("nothing came for {} s", STALLED.as_secs()))),
+    }
+}
+
 /// Reads a body's beginning, at least `limit` bytes if it has them.
 async fn eager(pieces: &mut Pieces, limit: usize) -> Result<Bytes, Failure> {
     let mut first = BytesMut::new();
     while first.len() < limit {
-        match pieces.next().await {
+        match next(pieces).await {
             Some(Ok(bytes)) => first.extend_from_slice(&bytes),
             Some(Err(error)) => {
                 return Err(Failure::new(210, "NETWORK_ERROR", format!("the request's body ended early: {error}")));
@@ -260,9 +276,13 @@ async fn eager(pieces: &mut Pieces, limit: usize) -> Result<Bytes, Failure> {
 fn forward(mut pieces: Pieces) -> mpsc::Receiver<Piece> {
     let (sender, receiver) = mpsc::channel(8);
     tokio::spawn(async move {
-        while let Some(piece) = pieces.next().await {
-            if sender.send(piece.map_err(|error| error.to_string())).await.is_err() {
+        while let Some(piece) = next(&mut pieces).await {
+            let last = piece.is_err();
+            if sender.send(piece).await.is_err() {
                 return discard(pieces).await;
+            }
+            if last {
+                return;
             }
         }
     });
@@ -271,7 +291,7 @@ fn forward(mut pieces: Pieces) -> mpsc::Receiver<Piece> {
 
 async fn discard(mut pieces: impl Stream<Item = Result<Bytes, axum::Error>> + Unpin) {
     let mut read = 0;
-    while let Some(Ok(bytes)) = pieces.next().await {
+    while let Ok(Some(Ok(bytes))) = tokio::time::timeout(STALLED, pieces.next()).await {
         read += bytes.len();
         if read > DRAINED {
             break;
