@@ -89,7 +89,7 @@ async fn failures_carry_their_code() -> anyhow::Result<()> {
     assert!(early.to_string().contains("Code: 60."), "{early}");
     // Long after the first bytes of the answer went out.
     let mut late = client
-        .query("SELECT throwIf(number = 9000000)::UInt64 + number FROM numbers(10000000) SETTINGS max_threads = 1")
+        .query("SELECT throwIf(number = 2000000)::UInt64 + number FROM numbers(3000000) SETTINGS max_threads = 1")
         .fetch::<u64>()?;
     let mut rows = 0_u64;
     let failure = loop {
@@ -116,5 +116,39 @@ async fn an_insert_that_fails_is_not_acknowledged() -> anyhow::Result<()> {
     let dropped = client.insert_formatted_with("INSERT INTO lines FORMAT JSONEachRow");
     drop(dropped);
     assert_eq!(client.query("SELECT count() FROM lines").fetch_one::<u64>().await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_makes_a_repeated_insert_harmless() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let client = engine.client();
+    let create = format!("{CREATE} SETTINGS non_replicated_deduplication_window = 100");
+    client.query(&create).execute().await?;
+    for token in ["first", "first", "second", "first"] {
+        let writer = client.clone().with_setting("insert_deduplication_token", token);
+        let mut insert = writer.insert::<Line>("lines").await?;
+        for n in 0..1000 {
+            insert.write(&line(n)).await?;
+        }
+        insert.end().await?;
+    }
+    assert_eq!(client.query("SELECT count() FROM lines").fetch_one::<u64>().await?, 2000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_insert_is_one_part() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let client = engine.client();
+    client.query(CREATE).execute().await?;
+    let mut insert = client.insert::<Line>("lines").await?;
+    for n in 0..100_000 {
+        insert.write(&line(n)).await?;
+    }
+    insert.end().await?;
+    let parts: Vec<u64> =
+        client.query("SELECT rows FROM system.parts WHERE table = 'lines' AND active").fetch_all().await?;
+    assert_eq!(parts, [100_000]);
     Ok(())
 }

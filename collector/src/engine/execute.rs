@@ -1,5 +1,6 @@
 //! Runs one request's statement on its own thread: settings, statement, rows in, result out.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use super::Engine;
 use super::decode::{self, Body, Wire};
 use super::encode::Encoder;
 use super::error::Failure;
+use super::kill::{is_kill, translate};
 use super::library::{Connection, Stats};
+use super::native::{self, Revised};
 use super::request::Request;
 use super::session::Lease;
 use super::settings::Scope;
@@ -88,13 +91,20 @@ impl Call<'_> {
         let lasting = lease.lasting();
         let connection = lease.connection()?;
         let scope = Scope::enter(connection, self.request, &self.running.marker, lasting)?;
-        let outcome = if self.running.stopped.load(Ordering::SeqCst) {
+        let outcome = if self.is_over() {
             Err(Failure::new(394, "QUERY_WAS_CANCELLED", "Query was cancelled"))
         } else {
             self.dispatch(connection, &text, statement, body, out)
         };
         scope.leave(connection, keeps);
         outcome
+    }
+
+    /// Whether it was stopped, or is a reading statement whose client left, before it began.
+    fn is_over(&self) -> bool {
+        let running = self.running;
+        running.stopped.load(Ordering::SeqCst)
+            || running.reads.load(Ordering::SeqCst) && running.abandoned.load(Ordering::SeqCst)
     }
 
     /// Reads the body until the statement is complete; returns what was read and how it is cut.
@@ -162,13 +172,25 @@ impl Call<'_> {
                     Some(_) => String::from_utf8_lossy(&text[head..end]).into_owned(),
                     None => format!("FORMAT {}", self.default_format()?),
                 };
-                out.sink().set_format(format.as_deref().unwrap_or(&self.request.default_format));
-                self.read(connection, &text[..head], &tail, out)
+                let format = format.as_deref().unwrap_or(&self.request.default_format);
+                out.sink().set_format(format);
+                let revision = self.request.revision;
+                if format.eq_ignore_ascii_case("Native") && revision >= native::FIRST {
+                    let revised = Revised::new(out, revision);
+                    self.read(connection, &text[..head], &tail, revised, Revised::finish)
+                } else {
+                    self.read(connection, &text[..head], &tail, out, |_| Ok(()))
+                }
             }
             Statement::Other { end, format, .. } => {
                 let format = format.map_or_else(|| self.default_format(), Ok)?;
                 out.sink().set_format(&format);
-                let (result, stats) = connection.query(&text[..end], &format, params)?;
+                let statement = if is_kill(&text[..end]) {
+                    Cow::Owned(translate(&text[..end], &self.engine.slots, connection)?)
+                } else {
+                    Cow::Borrowed(&text[..end])
+                };
+                let (result, stats) = connection.query(&statement, &format, params)?;
                 // A client that is gone needs no answer.
                 let _ = out.write_all(&result);
                 Ok(stats)
@@ -186,30 +208,40 @@ impl Call<'_> {
 
     /// Runs a statement whose result the engine writes into a pipe, as one document of its format, while it is read
     /// from the other end: the memory is bounded by the pipe and the channel, and a slow client slows the query down.
-    fn read(
+    fn read<W: Write + Send>(
         &self,
         connection: &mut Connection,
         head: &[u8],
         tail: &str,
-        out: &mut Encoder<Sink>,
+        mut out: W,
+        finish: impl FnOnce(W) -> io::Result<()> + Send,
     ) -> Result<Stats, Failure> {
         let (reading, writing) = pipe().map_err(|error| spill_failed(&error))?;
         let mut sql = head.to_vec();
         let outfile = format!("\nINTO OUTFILE '/proc/self/fd/{}' TRUNCATE\n{tail}", writing.as_raw_fd());
         sql.extend(outfile.into_bytes());
         std::thread::scope(|scope| {
-            let pump = std::thread::Builder::new().name("result".to_owned()).spawn_scoped(scope, || {
-                let copied = copy(reading, out);
+            let pump = std::thread::Builder::new().name("result".to_owned()).spawn_scoped(scope, move || {
+                let copied = copy(reading, &mut out);
                 if copied.is_err() {
                     self.engine.stop(self.running);
                 }
+                copied.map(|()| out)
             });
+            // Without a reader the engine finds a closed pipe, and the failure below is told.
             let outcome = connection.query(&sql, "TabSeparated", &self.request.params);
             drop(writing);
-            if pump.map(std::thread::ScopedJoinHandle::join).is_ok_and(|joined| joined.is_ok()) {
-                outcome.map(|(_, stats)| stats)
-            } else {
-                Err(Failure::engine("the result could not be copied"))
+            match pump.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(Ok(out))) => {
+                    let (_, stats) = outcome?;
+                    finish(out).map_err(|error| out_failed(&error))?;
+                    Ok(stats)
+                }
+                Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    Err(Failure::new(210, "NETWORK_ERROR", "the client closed the connection"))
+                }
+                Ok(Ok(Err(error))) | Err(error) => Err(out_failed(&error)),
+                Ok(Err(_)) => Err(Failure::engine("the result could not be copied")),
             }
         })
     }
@@ -246,6 +278,17 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     // Fewer switches between the two ends; the default will do where the limit is lower.
     let _ = rustix::pipe::fcntl_setpipe_size(&writing, PIECE);
     Ok((reading, writing))
+}
+
+/// Why a result could not be passed on.
+fn out_failed(error: &io::Error) -> Failure {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()) {
+        Some(failure) => failure.clone(),
+        None if error.kind() == io::ErrorKind::TimedOut => {
+            Failure::new(209, "SOCKET_TIMEOUT", "the client took no byte of the result for a minute")
+        }
+        None => spill_failed(error),
+    }
 }
 
 fn spill_failed(error: &io::Error) -> Failure {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -14,13 +14,13 @@ use axum::serve::ListenerExt;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::decode::{Piece, Wire};
 use super::error::{Error, Failure};
 use super::execute::Job;
 use super::request::Request;
-use super::sink::{Chunk, Head, Sink};
+use super::sink::Sink;
 use super::slots::Running;
 use super::{Engine, Options, multipart, reply};
 
@@ -32,8 +32,10 @@ const FORM: usize = 64 << 20;
 const DRAINED: usize = 256 << 20;
 /// How long a shutdown waits for what runs, and then again for what it stopped.
 const GRACE: Duration = Duration::from_secs(10);
-/// Stack of a statement's thread; the engine's parser and planner recurse deeply.
-const STACK: usize = 16 << 20;
+/// How long a client may send no byte of its body.
+const STALLED: Duration = Duration::from_secs(60);
+/// How long the last bytes of a broken answer may take to be sent.
+const FLUSH: Duration = Duration::from_millis(250);
 
 /// Opens the engine, serves it on `address`, and returns after `shutdown` once everything is closed.
 ///
@@ -77,14 +79,30 @@ pub async fn serve(
     let mut server = tokio::spawn(axum::serve(listener, app).with_graceful_shutdown(stop).into_future());
     let ended = tokio::select! {
         ended = &mut server => ended,
-        _ = async { let _ = closed.await; drain(&engine).await } => { server.abort(); Ok(Ok(())) }
+        () = closed_and_drained(closed, &engine) => {
+            server.abort();
+            Ok(Ok(()))
+        }
     };
+    // An insert may go on without its client.
+    drain(&engine).await;
     reaper.abort();
     engine.close();
     match ended {
         Ok(Err(error)) => Err(Error::Serve(error)),
         _ => Ok(()),
     }
+}
+
+/// Returns once the shutdown has begun and nothing runs any more.
+async fn closed_and_drained(closed: oneshot::Receiver<()>, engine: &Arc<Engine>) {
+    if closed.await.is_err() {
+        // The server ended by itself, and says why.
+        std::future::pending::<()>().await;
+    }
+    drain(engine).await;
+    // Answers on their way may go out.
+    tokio::time::sleep(Duration::from_millis(200)).await;
 }
 
 /// Waits for what runs, stops it when that takes too long, and waits again.
@@ -103,8 +121,6 @@ async fn drain(engine: &Arc<Engine>) {
     for running in idle(GRACE).await {
         tracing::error!("query {} did not stop", running.query_id);
     }
-    // Answers on their way may go out.
-    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 async fn handle(State(engine): State<Arc<Engine>>, request: HttpRequest<Body>) -> Result<Response<Body>, Infallible> {
@@ -157,42 +173,62 @@ async fn query(engine: Arc<Engine>, http: HttpRequest<Body>) -> Response<Body> {
         Err(failure) => return refused(&engine, &failure, &query_id, pieces),
     };
     let (encoding, tag) = (request.encoding, tag());
-    let (head_sender, head) = oneshot::channel();
-    let (chunk_sender, chunks) = mpsc::channel(4);
     let running = engine.slots.enter(&query_id);
     let leaving = Leaving { engine: Arc::clone(&engine), running: Arc::clone(&running) };
-    let sink = Sink::new(head_sender, chunk_sender, request.buffer, request.wait_end);
+    let (sink, answer) = Sink::new(request.buffer, request.wait_end);
     let wire = Wire::new(first, forward(pieces));
     let job = Job { engine: Arc::clone(&engine), request, wire, sink, running: Arc::clone(&running), tag: tag.clone() };
-    let started = std::thread::Builder::new().name("statement".to_owned()).stack_size(STACK).spawn(move || {
+    let worker = Arc::clone(&engine);
+    engine.workers.run(move || {
+        let _slot = Slot { engine: worker, running, _permit: permit };
         job.run();
-        drop(permit);
     });
-    if let Err(error) = started {
-        engine.slots.leave(&running);
-        let text = format!("cannot start a thread: {error}");
-        return reply::failed(&engine, &Failure::new(439, "CANNOT_SCHEDULE_TASK", text), &query_id);
-    }
-    match head.await {
-        Ok(Ok(head)) => good(&engine, &head, &query_id, &tag, encoding, chunks, leaving),
+    match answer.head.await {
+        Ok(Ok(head)) => {
+            let body = Body::from_stream(to_its_end(answer.chunks, answer.whole, leaving));
+            reply::good(&engine, &head, &query_id, &tag, encoding, body)
+        }
         Ok(Err(failure)) => reply::failed(&engine, &failure, &query_id),
         Err(_) => reply::failed(&engine, &Failure::engine("the statement's thread ended without an answer"), &query_id),
     }
 }
 
-fn good(
-    engine: &Engine,
-    head: &Head,
-    query_id: &str,
-    tag: &str,
-    encoding: super::encode::Encoding,
-    chunks: mpsc::Receiver<Chunk>,
+/// The end of an answer that is not whole; it makes the connection break off.
+#[derive(Debug, thiserror::Error)]
+#[error("the query failed while its result was being sent")]
+struct Broken;
+
+/// An answer's body, which ends with an error when it is not whole.
+fn to_its_end(
+    chunks: mpsc::Receiver<Bytes>,
+    whole: Arc<AtomicBool>,
     leaving: Leaving,
-) -> Response<Body> {
-    let stream = futures::stream::unfold((chunks, leaving), async |(mut chunks, leaving)| {
-        chunks.recv().await.map(|chunk| (chunk, (chunks, leaving)))
-    });
-    reply::good(engine, head, query_id, tag, encoding, Body::from_stream(stream))
+) -> impl Stream<Item = Result<Bytes, Broken>> {
+    futures::stream::unfold(Some((chunks, whole, leaving)), async |state| {
+        let (mut chunks, whole, leaving) = state?;
+        match chunks.recv().await {
+            Some(chunk) => Some((Ok(chunk), Some((chunks, whole, leaving)))),
+            None if whole.load(Ordering::SeqCst) => None,
+            None => {
+                // The error breaks the connection off at once, and with it what isn't sent yet: the failure's text.
+                tokio::time::sleep(FLUSH).await;
+                Some((Err(Broken), None))
+            }
+        }
+    })
+}
+
+/// Held as long as a statement runs, even if its thread panics.
+struct Slot {
+    engine: Arc<Engine>,
+    running: Arc<Running>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.engine.slots.leave(&self.running);
+    }
 }
 
 /// Held as long as a client waits for an answer; when the client goes away, its reading statement is stopped.
@@ -203,7 +239,9 @@ struct Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        if self.running.reads.load(Ordering::SeqCst) && !self.running.finished.load(Ordering::SeqCst) {
+        // The statement's thread looks at these in the other order, so that one of the two sees the other.
+        self.running.abandoned.store(true, Ordering::SeqCst);
+        if self.running.reads.load(Ordering::SeqCst) {
             self.engine.stop(&self.running);
         }
     }
@@ -211,11 +249,19 @@ impl Drop for Leaving {
 
 type Pieces = futures::stream::BoxStream<'static, Result<Bytes, axum::Error>>;
 
+/// The next piece of a body, or that none comes.
+async fn next(pieces: &mut Pieces) -> Option<Piece> {
+    match tokio::time::timeout(STALLED, pieces.next()).await {
+        Ok(piece) => piece.map(|piece| piece.map_err(|error| error.to_string())),
+        Err(_) => Some(Err(format!("nothing came for {} s", STALLED.as_secs()))),
+    }
+}
+
 /// Reads a body's beginning, at least `limit` bytes if it has them.
 async fn eager(pieces: &mut Pieces, limit: usize) -> Result<Bytes, Failure> {
     let mut first = BytesMut::new();
     while first.len() < limit {
-        match pieces.next().await {
+        match next(pieces).await {
             Some(Ok(bytes)) => first.extend_from_slice(&bytes),
             Some(Err(error)) => {
                 return Err(Failure::new(210, "NETWORK_ERROR", format!("the request's body ended early: {error}")));
@@ -230,9 +276,13 @@ async fn eager(pieces: &mut Pieces, limit: usize) -> Result<Bytes, Failure> {
 fn forward(mut pieces: Pieces) -> mpsc::Receiver<Piece> {
     let (sender, receiver) = mpsc::channel(8);
     tokio::spawn(async move {
-        while let Some(piece) = pieces.next().await {
-            if sender.send(piece.map_err(|error| error.to_string())).await.is_err() {
+        while let Some(piece) = next(&mut pieces).await {
+            let last = piece.is_err();
+            if sender.send(piece).await.is_err() {
                 return discard(pieces).await;
+            }
+            if last {
+                return;
             }
         }
     });
@@ -241,7 +291,7 @@ fn forward(mut pieces: Pieces) -> mpsc::Receiver<Piece> {
 
 async fn discard(mut pieces: impl Stream<Item = Result<Bytes, axum::Error>> + Unpin) {
     let mut read = 0;
-    while let Some(Ok(bytes)) = pieces.next().await {
+    while let Ok(Some(Ok(bytes))) = tokio::time::timeout(STALLED, pieces.next()).await {
         read += bytes.len();
         if read > DRAINED {
             break;

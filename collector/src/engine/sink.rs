@@ -6,8 +6,12 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Failure;
@@ -18,6 +22,9 @@ const CHUNK: usize = 64 << 10;
 /// Bytes of a held-back answer that stay in memory.
 const IN_MEMORY: usize = 8 << 20;
 
+/// How long a client may take no byte of its answer.
+const STALLED: Duration = Duration::from_secs(60);
+
 /// What is known about an answer when its first byte goes out.
 #[derive(Debug)]
 pub struct Head {
@@ -27,34 +34,49 @@ pub struct Head {
     pub stats: Option<Stats>,
 }
 
-/// The end of an answer that failed half-way; it makes the connection break off.
-#[derive(Debug, thiserror::Error)]
-#[error("the query failed while its result was being sent")]
-pub struct Broken;
+/// The reading end of an answer.
+pub struct Answer {
+    /// Its status, or why there is none.
+    pub head: oneshot::Receiver<Result<Head, Failure>>,
+    /// Its body.
+    pub chunks: mpsc::Receiver<Bytes>,
+    /// Whether the body is whole when no more of it comes.
+    pub whole: Arc<AtomicBool>,
+}
 
-/// A piece of an answer.
-pub type Chunk = Result<Bytes, Broken>;
-
-/// The writing end of an answer.
+/// The writing end of an answer. Dropped before [`Sink::done`], it leaves an answer that is not whole.
 pub struct Sink {
     head: Option<oneshot::Sender<Result<Head, Failure>>>,
-    chunks: mpsc::Sender<Chunk>,
+    chunks: mpsc::Sender<Bytes>,
+    whole: Arc<AtomicBool>,
+    runtime: Option<Handle>,
     format: String,
     held: Vec<u8>,
     limit: usize,
     wait: bool,
     spill: Option<File>,
+    gone: bool,
 }
 
 impl Sink {
     /// A sink that holds `limit` bytes back, or with `wait` the whole answer, in a temporary file if it is long.
-    pub fn new(
-        head: oneshot::Sender<Result<Head, Failure>>,
-        chunks: mpsc::Sender<Chunk>,
-        limit: usize,
-        wait: bool,
-    ) -> Self {
-        Self { head: Some(head), chunks, format: String::new(), held: Vec::new(), limit, wait, spill: None }
+    pub fn new(limit: usize, wait: bool) -> (Self, Answer) {
+        let (head_sender, head) = oneshot::channel();
+        let (chunk_sender, chunks) = mpsc::channel(4);
+        let whole = Arc::new(AtomicBool::new(false));
+        let sink = Self {
+            head: Some(head_sender),
+            chunks: chunk_sender,
+            whole: Arc::clone(&whole),
+            runtime: Handle::try_current().ok(),
+            format: String::new(),
+            held: Vec::new(),
+            limit,
+            wait,
+            spill: None,
+            gone: false,
+        };
+        (sink, Answer { head, chunks, whole })
     }
 
     /// Names the result's format, before its first byte.
@@ -74,8 +96,21 @@ impl Sink {
         }
     }
 
-    fn send(&self, bytes: Bytes) -> io::Result<()> {
-        self.chunks.blocking_send(Ok(bytes)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    fn send(&mut self, bytes: Bytes) -> io::Result<()> {
+        if self.gone {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let sent = match &self.runtime {
+            Some(runtime) => runtime.block_on(async { tokio::time::timeout(STALLED, self.chunks.send(bytes)).await }),
+            None => Ok(self.chunks.blocking_send(bytes)),
+        };
+        let failed = match sent {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(_)) => io::ErrorKind::BrokenPipe,
+            Err(_) => io::ErrorKind::TimedOut,
+        };
+        self.gone = true;
+        Err(failed.into())
     }
 
     fn send_held(&mut self) -> io::Result<()> {
@@ -90,9 +125,9 @@ impl Sink {
             None => Ok(()),
             Some(file) => self.replay(file),
         };
-        // A client that is gone needs no answer.
-        if sent.and_then(|()| self.send_held()).is_err_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-            let _ = self.chunks.blocking_send(Err(Broken));
+        match sent.and_then(|()| self.send_held()) {
+            Ok(()) => self.whole.store(true, Ordering::SeqCst),
+            Err(error) => tracing::debug!("an answer was not sent to its end: {error}"),
         }
     }
 
@@ -116,8 +151,8 @@ impl Sink {
 
     /// Breaks an answer off; what it holds is sent first.
     pub fn break_off(mut self) {
+        // A client that is gone needs no reason.
         let _ = self.send_held();
-        let _ = self.chunks.blocking_send(Err(Broken));
     }
 }
 
@@ -170,34 +205,41 @@ mod tests {
 
     #[test]
     fn a_short_answer_waits_for_its_status() {
-        let (head, mut told) = oneshot::channel();
-        let (chunks, mut sent) = mpsc::channel(4);
-        let mut sink = Sink::new(head, chunks, 10, false);
+        let (mut sink, mut answer) = Sink::new(10, false);
         sink.write_all(b"12345").expect("room");
-        assert!(told.try_recv().is_err());
+        assert!(answer.head.try_recv().is_err());
         sink.write_all(b"678901").expect("room");
-        assert!(told.try_recv().expect("a head").is_ok());
+        assert!(answer.head.try_recv().expect("a head").is_ok());
         sink.done(Stats::default());
-        assert_eq!(sent.try_recv().expect("a chunk").expect("bytes"), "12345678901");
+        assert_eq!(answer.chunks.try_recv().expect("a chunk"), "12345678901");
+        assert!(answer.whole.load(Ordering::SeqCst));
     }
 
     #[test]
     fn a_long_answer_that_waits_goes_through_a_file() {
-        let (head, mut told) = oneshot::channel();
-        let (chunks, mut sent) = mpsc::channel(1000);
-        let mut sink = Sink::new(head, chunks, 10, true);
+        let (mut sink, mut answer) = Sink::new(10, true);
         let piece: Vec<u8> = (0..1 << 20).map(|n: u32| n.to_le_bytes()[1]).collect();
         for _ in 0..20 {
             sink.write_all(&piece).expect("room");
         }
-        assert!(told.try_recv().is_err());
-        sink.done(Stats::default());
-        assert!(told.try_recv().expect("a head").expect("a good one").stats.is_some());
+        assert!(answer.head.try_recv().is_err());
+        let sending = std::thread::spawn(move || sink.done(Stats::default()));
+        assert!(answer.head.blocking_recv().expect("a head").expect("a good one").stats.is_some());
         let mut all = Vec::new();
-        while let Ok(chunk) = sent.try_recv() {
-            all.extend(chunk.expect("bytes"));
+        while let Some(chunk) = answer.chunks.blocking_recv() {
+            all.extend(chunk);
         }
-        assert!(all == piece.repeat(20));
+        sending.join().expect("a thread");
+        assert!(all == piece.repeat(20) && answer.whole.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_is_not_whole() {
+        let (mut sink, mut answer) = Sink::new(1, false);
+        sink.write_all(b"some").expect("room");
+        sink.break_off();
+        assert_eq!(answer.chunks.blocking_recv().expect("a chunk"), "some");
+        assert!(answer.chunks.blocking_recv().is_none() && !answer.whole.load(Ordering::SeqCst));
     }
 
     #[test]
