@@ -9,6 +9,9 @@ pub mod fields;
 pub mod parse;
 pub mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::io::BufRead;
 
 use thiserror::Error;

@@ -37,7 +37,7 @@ const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
 const FAULTS_TOLD: usize = 20;
 
 /// Longest line, bytes.
-const LINE_MAX: usize = 64 << 10;
+pub(super) const LINE_MAX: usize = 64 << 10;
 
 /// Longest value, bytes.
 const VALUE_MAX: usize = 1 << 10;
@@ -131,7 +131,8 @@ struct Parser<'a> {
     /// Nothing after this can be read: the header is wrong.
     hopeless: bool,
     parsed: Parsed,
-    owners: HashMap<Owner, Uuid>,
+    /// Owners in `parsed`.
+    owners: HashSet<Uuid>,
     /// How often each content was met.
     met: HashMap<Uuid, u64>,
     faults: Vec<Fault>,
@@ -147,7 +148,7 @@ impl<'a> Parser<'a> {
             columns: None,
             hopeless: false,
             parsed: Parsed::default(),
-            owners: HashMap::new(),
+            owners: HashSet::new(),
             met: HashMap::new(),
             faults: Vec::new(),
             more: 0,
@@ -232,9 +233,6 @@ impl<'a> Parser<'a> {
         {
             self.fault("end", end, format!("a time after the start {start}"));
         }
-        if !device.is_empty() && count.is_some_and(|count| count > 1) {
-            self.fault("gpus", gpus, format!("1 for the one device {device}"));
-        }
         let (Some(start), Some(end), Some(gpus), Some(fraction)) = (from, to, count, part) else { return };
         if self.faults.len() + self.more > before {
             return;
@@ -275,13 +273,10 @@ impl<'a> Parser<'a> {
         for (name, value) in HEADER[HEADER.len() - values.len()..].iter().zip(values) {
             owner.set(name, value);
         }
-        if let Some(id) = self.owners.get(&owner) {
-            return *id;
+        let id = owner.id();
+        if self.owners.insert(id) {
+            self.parsed.owners.push(OwnerRow::from(&owner));
         }
-        let row = OwnerRow::from(&owner);
-        let id = row.id;
-        self.parsed.owners.push(row);
-        self.owners.insert(owner, id);
         id
     }
 

@@ -9,6 +9,9 @@ pub mod json;
 pub mod table;
 pub mod total;
 
+#[cfg(test)]
+mod tests;
+
 use thiserror::Error;
 
 use super::StoreError;
@@ -101,6 +104,11 @@ pub fn of_facts(facts: Facts, prices: Prices, options: Options) -> Report {
     Report { options, prices, groups, total, fleet, unpriced, facts }
 }
 
+/// A value as it is shown: `(none)` if it is unknown.
+pub fn named(value: &str) -> &str {
+    if value.is_empty() { "(none)" } else { value }
+}
+
 impl Report {
     /// Sum of the groups of workloads.
     pub fn allocated(&self) -> Amounts {
@@ -124,7 +132,7 @@ impl Report {
 
     /// What a line is called: its value, or who else it is for, in parentheses.
     pub fn key(&self, line: &Line) -> String {
-        let value = if line.value.is_empty() { "(none)" } else { &line.value };
+        let value = named(&line.value);
         match line.kind {
             OwnerKind::Workload => value.to_owned(),
             kind if self.options.by == Dimension::GpuModel => format!("({}) {value}", kind.as_str()),
@@ -142,11 +150,15 @@ impl Report {
             notes.push("nothing was metered or imported in this period".to_owned());
         }
         for (model, hours) in &self.unpriced {
-            let model = if model.is_empty() { "(none)" } else { model };
+            let model = named(model);
             notes.push(format!("unpriced: {hours} GPU-hours of {model} have no price and are not in the total"));
         }
         if self.facts.unknown_owners > 0 {
             notes.push(format!("{} owners have no entry in the table owners", self.facts.unknown_owners));
+        }
+        if self.facts.metered_too > 0 {
+            let count = self.facts.metered_too;
+            notes.push(format!("{count} imported allocations are of devices that were metered too: both are counted"));
         }
         if let Some(department) = &self.options.department
             && self.groups.is_empty()
