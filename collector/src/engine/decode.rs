@@ -1,0 +1,116 @@
+//! A request's body as the client meant it: off the wire, out of its content encoding, out of ClickHouse's blocks.
+
+use std::io::{self, Read};
+
+use bytes::{Buf, Bytes};
+use tokio::sync::mpsc;
+
+use super::blocks::BlockReader;
+use super::error::Failure;
+
+/// A piece of the body, or why there are no more.
+pub type Piece = Result<Bytes, String>;
+
+/// The body's bytes, received from the asynchronous side. Blocks while none are there.
+pub struct Wire {
+    current: Bytes,
+    rest: mpsc::Receiver<Piece>,
+}
+
+impl Wire {
+    /// First what is in memory already, then what the channel brings.
+    pub fn new(current: Bytes, rest: mpsc::Receiver<Piece>) -> Self {
+        Self { current, rest }
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            match self.rest.blocking_recv() {
+                Some(Ok(bytes)) => self.current = bytes,
+                Some(Err(error)) => return Err(io::Error::new(io::ErrorKind::ConnectionAborted, error)),
+                None => return Ok(0),
+            }
+        }
+        let count = out.len().min(self.current.len());
+        self.current.copy_to_slice(&mut out[..count]);
+        Ok(count)
+    }
+}
+
+/// The body's raw bytes.
+pub type Body = Box<dyn Read + Send>;
+
+/// Undoes the content encoding, then the blocks.
+///
+/// # Errors
+/// A content encoding that is not known.
+pub fn body(wire: Wire, content_encoding: &str, blocks: bool) -> Result<Body, Failure> {
+    let plain: Body = match content_encoding {
+        "" | "identity" => Box::new(wire),
+        "gzip" | "x-gzip" => Box::new(flate2::read::MultiGzDecoder::new(wire)),
+        "deflate" => Box::new(flate2::read::ZlibDecoder::new(wire)),
+        "zstd" => Box::new(zstd::Decoder::new(wire).map_err(|error| failure(&error))?),
+        "lz4" => Box::new(lz4_flex::frame::FrameDecoder::new(wire)),
+        other => {
+            return Err(Failure::new(
+                89,
+                "UNKNOWN_COMPRESSION_METHOD",
+                format!("Unknown compression method: content encoding {other:?}; expected gzip, deflate, zstd or lz4"),
+            ));
+        }
+    };
+    Ok(if blocks { Box::new(BlockReader::new(plain)) } else { plain })
+}
+
+/// Why a body could not be read, in ClickHouse's terms.
+pub fn failure(error: &io::Error) -> Failure {
+    if let Some(failure) = error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()) {
+        return failure.clone();
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionAborted => {
+            Failure::new(210, "NETWORK_ERROR", format!("the request's body ended early: {error}"))
+        }
+        _ => Failure::new(271, "CANNOT_DECOMPRESS", format!("the request's body cannot be decompressed: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn read(encoded: Vec<u8>, encoding: &str) -> Result<Vec<u8>, u32> {
+        let (send, rest) = mpsc::channel(8);
+        let (first, second) = encoded.split_at(encoded.len() / 2);
+        send.try_send(Ok(Bytes::copy_from_slice(second))).expect("there is room");
+        drop(send);
+        let wire = Wire::new(Bytes::copy_from_slice(first), rest);
+        let mut raw = Vec::new();
+        match body(wire, encoding, false).map_err(|f| f.code)?.read_to_end(&mut raw) {
+            Ok(_) => Ok(raw),
+            Err(error) => Err(failure(&error).code),
+        }
+    }
+
+    #[test]
+    fn content_encodings_are_undone() {
+        let raw = b"rows and rows and rows".to_vec();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&raw).expect("a vector takes all");
+        let mut deflate = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        deflate.write_all(&raw).expect("a vector takes all");
+        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        lz4.write_all(&raw).expect("a vector takes all");
+        assert_eq!(read(raw.clone(), ""), Ok(raw.clone()));
+        assert_eq!(read(gzip.finish().expect("gzip"), "gzip"), Ok(raw.clone()));
+        assert_eq!(read(deflate.finish().expect("deflate"), "deflate"), Ok(raw.clone()));
+        assert_eq!(read(lz4.finish().expect("lz4"), "lz4"), Ok(raw.clone()));
+        assert_eq!(read(zstd::encode_all(&raw[..], 1).expect("zstd"), "zstd"), Ok(raw.clone()));
+        assert_eq!(read(raw.clone(), "br"), Err(89));
+        assert_eq!(read(raw, "gzip"), Err(271));
+    }
+}
