@@ -89,7 +89,7 @@ async fn failures_carry_their_code() -> anyhow::Result<()> {
     assert!(early.to_string().contains("Code: 60."), "{early}");
     // Long after the first bytes of the answer went out.
     let mut late = client
-        .query("SELECT throwIf(number = 9000000)::UInt64 + number FROM numbers(10000000) SETTINGS max_threads = 1")
+        .query("SELECT throwIf(number = 2000000)::UInt64 + number FROM numbers(3000000) SETTINGS max_threads = 1")
         .fetch::<u64>()?;
     let mut rows = 0_u64;
     let failure = loop {

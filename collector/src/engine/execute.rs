@@ -1,5 +1,6 @@
 //! Runs one request's statement on its own thread: settings, statement, rows in, result out.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use super::Engine;
 use super::decode::{self, Body, Wire};
 use super::encode::Encoder;
 use super::error::Failure;
+use super::kill::{is_kill, translate};
 use super::library::{Connection, Stats};
 use super::request::Request;
 use super::session::Lease;
@@ -88,13 +90,20 @@ impl Call<'_> {
         let lasting = lease.lasting();
         let connection = lease.connection()?;
         let scope = Scope::enter(connection, self.request, &self.running.marker, lasting)?;
-        let outcome = if self.running.stopped.load(Ordering::SeqCst) {
+        let outcome = if self.is_over() {
             Err(Failure::new(394, "QUERY_WAS_CANCELLED", "Query was cancelled"))
         } else {
             self.dispatch(connection, &text, statement, body, out)
         };
         scope.leave(connection, keeps);
         outcome
+    }
+
+    /// Whether it was stopped, or is a reading statement whose client left, before it began.
+    fn is_over(&self) -> bool {
+        let running = self.running;
+        running.stopped.load(Ordering::SeqCst)
+            || running.reads.load(Ordering::SeqCst) && running.abandoned.load(Ordering::SeqCst)
     }
 
     /// Reads the body until the statement is complete; returns what was read and how it is cut.
@@ -168,7 +177,12 @@ impl Call<'_> {
             Statement::Other { end, format, .. } => {
                 let format = format.map_or_else(|| self.default_format(), Ok)?;
                 out.sink().set_format(&format);
-                let (result, stats) = connection.query(&text[..end], &format, params)?;
+                let statement = if is_kill(&text[..end]) {
+                    Cow::Owned(translate(&text[..end], &self.engine.slots, connection)?)
+                } else {
+                    Cow::Borrowed(&text[..end])
+                };
+                let (result, stats) = connection.query(&statement, &format, params)?;
                 // A client that is gone needs no answer.
                 let _ = out.write_all(&result);
                 Ok(stats)
@@ -203,13 +217,18 @@ impl Call<'_> {
                 if copied.is_err() {
                     self.engine.stop(self.running);
                 }
+                copied
             });
+            // Without a reader the engine finds a closed pipe, and the failure below is told.
             let outcome = connection.query(&sql, "TabSeparated", &self.request.params);
             drop(writing);
-            if pump.map(std::thread::ScopedJoinHandle::join).is_ok_and(|joined| joined.is_ok()) {
-                outcome.map(|(_, stats)| stats)
-            } else {
-                Err(Failure::engine("the result could not be copied"))
+            match pump.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(Ok(()))) => outcome.map(|(_, stats)| stats),
+                Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    Err(Failure::new(210, "NETWORK_ERROR", "the client closed the connection"))
+                }
+                Ok(Ok(Err(error))) | Err(error) => Err(spill_failed(&error)),
+                Ok(Err(_)) => Err(Failure::engine("the result could not be copied")),
             }
         })
     }

@@ -6,7 +6,7 @@
 //! [`decode`] undoes the body's compressions ([`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
 //! an INSERT's rows by its [`tokens`], and [`library`] calls the engine, rows in through an insert stream, a result
 //! out through a pipe, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
-//! the status and the headers. [`fetch`] gets the library from npm when it is missing.
+//! the status and the headers. [`kill`] finds a query by the id its client chose, and [`fetch`] gets the library from npm when it is missing.
 
 pub mod auth;
 mod blocks;
@@ -15,6 +15,7 @@ mod encode;
 mod error;
 mod execute;
 mod fetch;
+mod kill;
 mod library;
 mod multipart;
 mod reply;

@@ -32,6 +32,8 @@ const FORM: usize = 64 << 20;
 const DRAINED: usize = 256 << 20;
 /// How long a shutdown waits for what runs, and then again for what it stopped.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long the last bytes of a broken answer may take to be sent.
+const FLUSH: Duration = Duration::from_millis(250);
 /// Stack of a statement's thread; the engine's parser and planner recurse deeply.
 const STACK: usize = 16 << 20;
 
@@ -77,14 +79,30 @@ pub async fn serve(
     let mut server = tokio::spawn(axum::serve(listener, app).with_graceful_shutdown(stop).into_future());
     let ended = tokio::select! {
         ended = &mut server => ended,
-        _ = async { let _ = closed.await; drain(&engine).await } => { server.abort(); Ok(Ok(())) }
+        () = closed_and_drained(closed, &engine) => {
+            server.abort();
+            Ok(Ok(()))
+        }
     };
+    // An insert may go on without its client.
+    drain(&engine).await;
     reaper.abort();
     engine.close();
     match ended {
         Ok(Err(error)) => Err(Error::Serve(error)),
         _ => Ok(()),
     }
+}
+
+/// Returns once the shutdown has begun and nothing runs any more.
+async fn closed_and_drained(closed: oneshot::Receiver<()>, engine: &Arc<Engine>) {
+    if closed.await.is_err() {
+        // The server ended by itself, and says why.
+        std::future::pending::<()>().await;
+    }
+    drain(engine).await;
+    // Answers on their way may go out.
+    tokio::time::sleep(Duration::from_millis(200)).await;
 }
 
 /// Waits for what runs, stops it when that takes too long, and waits again.
@@ -103,8 +121,6 @@ async fn drain(engine: &Arc<Engine>) {
     for running in idle(GRACE).await {
         tracing::error!("query {} did not stop", running.query_id);
     }
-    // Answers on their way may go out.
-    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 async fn handle(State(engine): State<Arc<Engine>>, request: HttpRequest<Body>) -> Result<Response<Body>, Infallible> {
@@ -190,7 +206,12 @@ fn good(
     leaving: Leaving,
 ) -> Response<Body> {
     let stream = futures::stream::unfold((chunks, leaving), async |(mut chunks, leaving)| {
-        chunks.recv().await.map(|chunk| (chunk, (chunks, leaving)))
+        let chunk = chunks.recv().await?;
+        if chunk.is_err() {
+            // The failure breaks the connection off at once, and with it what isn't sent yet: the failure's text.
+            tokio::time::sleep(FLUSH).await;
+        }
+        Some((chunk, (chunks, leaving)))
     });
     reply::good(engine, head, query_id, tag, encoding, Body::from_stream(stream))
 }
@@ -203,7 +224,9 @@ struct Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        if self.running.reads.load(Ordering::SeqCst) && !self.running.finished.load(Ordering::SeqCst) {
+        // The statement's thread looks at these in the other order, so that one of the two sees the other.
+        self.running.abandoned.store(true, Ordering::SeqCst);
+        if self.running.reads.load(Ordering::SeqCst) {
             self.engine.stop(&self.running);
         }
     }

@@ -32,6 +32,8 @@ pub struct Running {
     pub query_id: String,
     /// It changes nothing, so a client that goes away ends it.
     pub reads: AtomicBool,
+    /// Nobody waits for its answer any more.
+    pub abandoned: AtomicBool,
     /// It is to be stopped, whatever it does.
     pub stopped: AtomicBool,
     /// It is done.
@@ -80,6 +82,7 @@ impl Slots {
             marker: format!("contador:{}", uuid::Uuid::new_v4()),
             query_id: query_id.to_owned(),
             reads: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             finished: AtomicBool::new(false),
         });
