@@ -4,7 +4,7 @@
 //! period, which is never negative; a ledger row counts where its minute starts. Where a price changes inside the period,
 //! facts are cut there. Rows that a merge has not replaced yet are not seen (`FINAL`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use clickhouse::Row;
@@ -19,6 +19,10 @@ use super::decimal::ONE;
 use super::period::Period;
 use super::rate::Fact;
 use crate::store::Store;
+
+/// Owners asked for at once, and the longest query that ClickHouse may then be sent: an id takes 39 bytes of it.
+const OWNERS_A_QUERY: usize = 50_000;
+const QUERY_BYTES: &str = "4194304";
 
 /// The facts of a period.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +73,8 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
         simulated: imported.iter().chain(&metered).any(|row| row.simulated),
         ..Facts::default()
     };
-    let names = owners(store, period).await?;
+    let workloads = imported.iter().chain(&metered).filter(|row| row.kind == OwnerKind::Workload.as_str());
+    let names = owners(store, workloads.map(|row| row.owner).collect()).await?;
     let mut unknown = HashSet::new();
     for row in imported.into_iter().chain(metered) {
         let units: BigInt = row.units.parse().unwrap_or_default();
@@ -84,7 +89,9 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
         facts.facts.push(Fact { kind, owner, gpu_model, partition, since: row.since, units });
     }
     facts.unknown_owners = unknown.len();
-    facts.metered_too = metered_too(store, period).await?;
+    if facts.allocations > 0 && facts.ledger_rows > 0 {
+        facts.metered_too = metered_too(store, period).await?;
+    }
     Ok(facts)
 }
 
@@ -142,19 +149,19 @@ fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
     )
 }
 
-/// What the owner ids in the period mean.
-async fn owners(store: &Store, period: &Period) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
-    let sql = format!(
-        "SELECT ?fields FROM owners FINAL \
-         WHERE id IN (SELECT owner FROM allocations WHERE {}) \
-            OR id IN (SELECT owner FROM ledger WHERE {} AND kind = 'workload')",
-        touches(period),
-        in_minutes(period),
-    );
-    let mut rows = store.client.query(&sql).fetch::<OwnerRow>().map_err(StoreError::doing("read the owners"))?;
-    let mut names = HashMap::new();
-    while let Some(row) = rows.next().await.map_err(StoreError::doing("read the owners"))? {
-        names.insert(row.id, Arc::new(owner(row)));
+/// What these owner ids mean.
+async fn owners(store: &Store, ids: BTreeSet<Uuid>) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
+    let failed = || StoreError::doing("read the owners");
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let mut names = HashMap::with_capacity(ids.len());
+    for some in ids.chunks(OWNERS_A_QUERY) {
+        let list: Vec<String> = some.iter().map(|id| format!("'{id}'")).collect();
+        let sql = format!("SELECT ?fields FROM owners FINAL WHERE id IN ({})", list.join(","));
+        let query = store.client.query(&sql).with_setting("max_query_size", QUERY_BYTES);
+        let mut rows = query.fetch::<OwnerRow>().map_err(failed())?;
+        while let Some(row) = rows.next().await.map_err(failed())? {
+            names.insert(row.id, Arc::new(owner(row)));
+        }
     }
     Ok(names)
 }

@@ -2,8 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use contador::store::Store;
-use contador_schemas::migrations::MIGRATIONS;
+use contador::store::{Store, migrate};
 use contador_schemas::rows::Table;
 use contador_tests::{Engine, binary};
 use serde_json::Value;
@@ -24,12 +23,9 @@ impl Bill {
     /// Starts the engine and makes the tables.
     pub async fn start() -> anyhow::Result<Self> {
         let engine = Engine::start()?;
-        engine.client().query("CREATE DATABASE contador").execute().await?;
         let client = engine.client().with_database("contador");
-        for migration in MIGRATIONS {
-            client.query(migration.sql).execute().await?;
-        }
         let store = Store { client, url: engine.url().to_owned(), database: "contador".to_owned() };
+        migrate::up(&store).await?;
         Ok(Self { engine, folder: tempfile::tempdir()?, store })
     }
 
