@@ -19,7 +19,7 @@ use super::decimal::Millionths;
 use super::facts::{self, Facts};
 use super::period::Period;
 use super::prices::{self, Prices};
-use super::rate::{self, Dimension};
+use super::rate::{self, Dimension, Exact};
 use crate::store::Store;
 use contador_schemas::owner::OwnerKind;
 use total::Amounts;
@@ -72,6 +72,8 @@ pub struct Report {
     pub groups: Vec<Line>,
     /// What the groups sum to.
     pub total: Amounts,
+    /// The same before anything was rounded.
+    pub exact: Exact,
     /// What the whole fleet comes to: the same as `total` if nothing is filtered.
     pub fleet: Amounts,
     /// GPU-hours of the whole fleet that have no price, by model.
@@ -99,9 +101,10 @@ pub fn of_facts(facts: Facts, prices: Prices, options: Options) -> Report {
     let rated = rate::rate(&facts.facts, &prices, options.by);
     let (fleet, lines) = total::lines(&rated);
     let unpriced = total::unpriced(&rated, &fleet);
+    let exact = total::exact(&rated, options.department.as_deref());
     let groups = total::view(lines, options.department.as_deref());
     let total = groups.iter().map(|line| &line.amounts).sum();
-    Report { options, prices, groups, total, fleet, unpriced, facts }
+    Report { options, prices, groups, total, exact, fleet, unpriced, facts }
 }
 
 /// A value as it is shown: `(none)` if it is unknown.

@@ -91,6 +91,8 @@ proptest! {
             prop_assert_eq!(&[&report.allocated(), &report.unallocated()].into_iter().sum::<Amounts>(), &report.total);
             let half = BigRational::new(BigInt::from(1), BigInt::from(2_000_000));
             prop_assert!((fraction(&report.total.cost) - &total).abs() <= half);
+            let json = report.to_json();
+            prop_assert_eq!(json["total_exact"].as_str().unwrap(), total.to_string());
             for line in &report.groups {
                 for amount in [&line.amounts.cost, &line.amounts.gpu_hours, &line.amounts.unpriced] {
                     prop_assert!(!amount.0.is_negative());
