@@ -28,4 +28,4 @@ ENGINE = ReplacingMergeTree
 PARTITION BY toDate(window)
 ORDER BY (service, metric, series, window, source, ts)
 TTL window + INTERVAL 14 DAY
-SETTINGS ttl_only_drop_parts = 1
+SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1

@@ -19,4 +19,4 @@ ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(minute)
 ORDER BY (device, minute, owner)
 TTL minute + INTERVAL 3 YEAR
-SETTINGS ttl_only_drop_parts = 1
+SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1

@@ -34,6 +34,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     9 "metrics" "0009_metrics.sql",
     10 "allocations" "0010_allocations.sql",
     11 "prices" "0011_prices.sql",
+    12 "dead_letters" "0012_dead_letters.sql",
 ];
 
 #[cfg(test)]

@@ -28,6 +28,11 @@ impl Quantile {
         (ppm <= 1_000_000).then_some(Self(ppm))
     }
 
+    /// The quantile as a number from 0 to 1.
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+
     /// The 1-based rank of this quantile among `n` values, `n` at least 1.
     pub fn rank(self, n: u64) -> u64 {
         let product = u128::from(self.0) * u128::from(n);

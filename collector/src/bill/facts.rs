@@ -20,8 +20,9 @@ use super::period::Period;
 use super::rate::Fact;
 use crate::store::Store;
 
-/// Owners asked for at once: their ids must fit in ClickHouse's 256 KiB a query.
-const OWNERS_A_QUERY: usize = 4_000;
+/// Owners asked for at once, and the longest query that ClickHouse may then be sent: an id takes 39 bytes of it.
+const OWNERS_A_QUERY: usize = 50_000;
+const QUERY_BYTES: &str = "4194304";
 
 /// The facts of a period.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,8 @@ pub struct Facts {
     pub simulated: bool,
     /// Owner ids that the store has no meaning for.
     pub unknown_owners: usize,
+    /// Imported allocations of a device that was metered in the period too: both are counted.
+    pub metered_too: u64,
 }
 
 #[derive(Deserialize, Row)]
@@ -70,7 +73,8 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
         simulated: imported.iter().chain(&metered).any(|row| row.simulated),
         ..Facts::default()
     };
-    let names = owners(store, imported.iter().chain(&metered)).await?;
+    let workloads = imported.iter().chain(&metered).filter(|row| row.kind == OwnerKind::Workload.as_str());
+    let names = owners(store, workloads.map(|row| row.owner).collect()).await?;
     let mut unknown = HashSet::new();
     for row in imported.into_iter().chain(metered) {
         let units: BigInt = row.units.parse().unwrap_or_default();
@@ -85,6 +89,9 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
         facts.facts.push(Fact { kind, owner, gpu_model, partition, since: row.since, units });
     }
     facts.unknown_owners = unknown.len();
+    if facts.allocations > 0 && facts.ledger_rows > 0 {
+        facts.metered_too = metered_too(store, period).await?;
+    }
     Ok(facts)
 }
 
@@ -98,7 +105,7 @@ fn spans(period: &Period, cuts: &[i64]) -> String {
 }
 
 fn allocations_sql(period: &Period, cuts: &[i64]) -> String {
-    let (from, to, spans) = (period.from, period.to, spans(period, cuts));
+    let (from, spans, touches) = (period.from, spans(period, cuts), touches(period));
     format!(
         "SELECT 'workload' AS kind, owner, toString(gpu_model) AS gpu_model, '' AS mig_profile, \
             span.1 AS since, \
@@ -111,8 +118,7 @@ fn allocations_sql(period: &Period, cuts: &[i64]) -> String {
                 greatest(begins, span.1) AS start_ms, \
                 least(toUnixTimestamp64Milli(`end`), span.2) AS until \
             FROM allocations FINAL ARRAY JOIN {spans} AS span \
-            WHERE start < fromUnixTimestamp64Milli(toInt64({to})) \
-                AND `end` > fromUnixTimestamp64Milli(toInt64({from})) \
+            WHERE {touches} \
          ) \
          WHERE until > start_ms \
          GROUP BY owner, gpu_model, since \
@@ -121,8 +127,7 @@ fn allocations_sql(period: &Period, cuts: &[i64]) -> String {
 }
 
 fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
-    let seconds = |ms: i64| ms.div_euclid(1_000) + i64::from(ms.rem_euclid(1_000) > 0);
-    let (from, to) = (seconds(period.from), seconds(period.to));
+    let in_minutes = in_minutes(period);
     let mut since = format!("toInt64({})", period.from);
     for cut in cuts {
         since = format!("if(minute >= toDateTime({}, 'UTC'), toInt64({cut}), {since})", seconds(*cut));
@@ -134,7 +139,7 @@ fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
             SELECT toString(kind) AS kind, owner, toString(device) AS device, {since} AS since, sum(share_ms) AS ms, \
                 count() AS n, max(simulated) AS simulated \
             FROM ledger FINAL \
-            WHERE minute >= toDateTime({from}, 'UTC') AND minute < toDateTime({to}, 'UTC') \
+            WHERE {in_minutes} \
             GROUP BY kind, owner, device, since \
          ) AS held LEFT JOIN ( \
             SELECT id, anyLast(model) AS model, anyLast(mig_profile) AS mig_profile FROM devices GROUP BY id \
@@ -144,23 +149,48 @@ fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
     )
 }
 
-/// What the owner ids of these rows mean, for those of workloads.
-async fn owners<'a>(
-    store: &Store,
-    rows: impl Iterator<Item = &'a SumRow>,
-) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
-    let workloads = rows.filter(|row| row.kind == OwnerKind::Workload.as_str());
-    let ids: BTreeSet<Uuid> = workloads.map(|row| row.owner).collect();
+/// What these owner ids mean.
+async fn owners(store: &Store, ids: BTreeSet<Uuid>) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
+    let failed = || StoreError::doing("read the owners");
     let ids: Vec<Uuid> = ids.into_iter().collect();
     let mut names = HashMap::with_capacity(ids.len());
     for some in ids.chunks(OWNERS_A_QUERY) {
         let list: Vec<String> = some.iter().map(|id| format!("'{id}'")).collect();
         let sql = format!("SELECT ?fields FROM owners FINAL WHERE id IN ({})", list.join(","));
-        let found: Vec<OwnerRow> =
-            store.client.query(&sql).fetch_all().await.map_err(StoreError::doing("read the owners"))?;
-        names.extend(found.into_iter().map(|row| (row.id, Arc::new(owner(row)))));
+        let query = store.client.query(&sql).with_setting("max_query_size", QUERY_BYTES);
+        let mut rows = query.fetch::<OwnerRow>().map_err(failed())?;
+        while let Some(row) = rows.next().await.map_err(failed())? {
+            names.insert(row.id, Arc::new(owner(row)));
+        }
     }
     Ok(names)
+}
+
+async fn metered_too(store: &Store, period: &Period) -> Result<u64, StoreError> {
+    let sql = format!(
+        "SELECT count() FROM allocations FINAL \
+         WHERE {} AND device != '' AND device IN (SELECT device FROM ledger WHERE {})",
+        touches(period),
+        in_minutes(period),
+    );
+    store.client.query(&sql).fetch_one().await.map_err(StoreError::doing("compare allocations with the ledger"))
+}
+
+/// The condition under which an allocation has a part in the period.
+fn touches(period: &Period) -> String {
+    let (from, to) = (period.from, period.to);
+    format!("start < fromUnixTimestamp64Milli(toInt64({to})) AND `end` > fromUnixTimestamp64Milli(toInt64({from}))")
+}
+
+/// The condition under which a ledger row belongs to the period.
+fn in_minutes(period: &Period) -> String {
+    let (from, to) = (seconds(period.from), seconds(period.to));
+    format!("minute >= toDateTime({from}, 'UTC') AND minute < toDateTime({to}, 'UTC')")
+}
+
+/// The first whole Unix second at or after a millisecond.
+fn seconds(ms: i64) -> i64 {
+    ms.div_euclid(1_000) + i64::from(ms.rem_euclid(1_000) > 0)
 }
 
 fn owner(row: OwnerRow) -> Owner {

@@ -45,18 +45,18 @@ pub fn cost_denominator() -> BigInt {
 /// What a report is grouped by.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum Dimension {
-    /// [`Owner::department`].
+    /// Department that pays
     #[default]
     Department,
-    /// [`Owner::project`].
+    /// Project
     Project,
-    /// [`Owner::experiment`].
+    /// Experiment
     Experiment,
-    /// [`Owner::user`].
+    /// User
     User,
-    /// [`Owner::service`].
+    /// Service
     Service,
-    /// The GPU's model.
+    /// GPU model, as the driver names it
     GpuModel,
 }
 

@@ -234,9 +234,9 @@ mod tests {
         assert_eq!(text, sample_fleet(date(2026, 10, 1), 1));
         assert_ne!(text, sample_fleet(date(2026, 10, 1), 2));
         let parsed = parse("sample", text.as_bytes(), true).unwrap();
-        assert!((400..1_000).contains(&parsed.allocations.len()), "{}", parsed.allocations.len());
+        assert!((400..1_000).contains(&parsed.allocations().len()), "{}", parsed.allocations().len());
         let book = file::parse("prices.example.toml", sample_prices()).unwrap();
-        for allocation in parsed.allocations {
+        for allocation in parsed.allocations() {
             assert!(book.rate(&allocation.gpu_model, allocation.start).is_some(), "{}", allocation.gpu_model);
             assert!(allocation.simulated);
         }
@@ -250,7 +250,7 @@ mod tests {
             let parsed = parse("sample", text.as_bytes(), true).unwrap();
             // At each instant, what starts and what ends, by device and by node.
             let mut changes: BTreeMap<(String, i64), i128> = BTreeMap::new();
-            for row in &parsed.allocations {
+            for row in parsed.allocations() {
                 let held = i128::from(row.gpus) * i128::from(row.fraction);
                 let places = [row.node.clone(), row.device.clone()];
                 for place in places.into_iter().filter(|place| !place.is_empty()) {

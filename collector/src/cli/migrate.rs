@@ -1,12 +1,57 @@
 //! `contador migrate`.
 
-use super::Failure;
+use contador_schemas::migrations::MIGRATIONS;
+
+use super::{Failure, usage};
+use crate::store::{StoreArgs, cluster, migrate};
 
 /// Arguments of `contador migrate`.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+pub struct Args {
+    /// Print the statements that have not run yet, and run none.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print all statements for this cluster: replicated tables, and a distributed one over each (needs --dry-run).
+    #[arg(long, value_name = "NAME", requires = "dry_run")]
+    cluster: Option<String>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(super::usage("not built yet"))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let store = args.store.open()?;
+    if let Some(cluster) = &args.cluster {
+        return for_cluster(cluster, &store.database);
+    }
+    super::runtime()?.block_on(async {
+        if args.dry_run {
+            let pending = migrate::pending(&store, MIGRATIONS).await?;
+            for migration in &pending {
+                println!("-- {} {}\n{};\n", migration.version, migration.name, migration.sql.trim_end());
+            }
+            eprintln!("{} of {} statements have not run in {}", pending.len(), MIGRATIONS.len(), store.place());
+        } else {
+            let report = migrate::up(&store).await?;
+            let ran = report.applied.len();
+            println!("{} is at schema version {} ({ran} statements ran now)", store.place(), report.version);
+        }
+        Ok(())
+    })
+}
+
+fn for_cluster(cluster: &str, database: &str) -> Result<(), Failure> {
+    if cluster.is_empty() || !cluster.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)) {
+        return Err(usage(format!("--cluster {cluster:?}: expected letters, digits, '_', '-' and '.'")));
+    }
+    println!("CREATE DATABASE IF NOT EXISTS {database} ON CLUSTER '{cluster}';\n");
+    for migration in MIGRATIONS {
+        let statements = cluster::render(migration, cluster, database);
+        let statements =
+            statements.ok_or_else(|| anyhow::anyhow!("migration {} has no form for a cluster", migration.name))?;
+        for statement in statements {
+            println!("{};\n", statement.trim_end());
+        }
+    }
+    Ok(())
 }

@@ -86,8 +86,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
     }
     if !report.unpriced.is_empty() && !args.allow_unpriced {
-        let models: Vec<String> =
-            report.unpriced.iter().map(|(model, hours)| format!("{model:?} ({hours} h)")).collect();
+        let models = report.unpriced.iter().map(|(model, hours)| format!("{} ({hours} h)", report::named(model)));
+        let models: Vec<String> = models.collect();
         let models = models.join(", ");
         return Err(
             anyhow::anyhow!("unpriced, and so not in the total: {models}; price it, or say --allow-unpriced").into()

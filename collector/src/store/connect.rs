@@ -85,3 +85,24 @@ fn password() -> Result<Option<String>, Failure> {
         .map_err(|error| usage(format!("CONTADOR_CLICKHOUSE_PASSWORD_FILE {}: {error}", path.display())))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
+
+impl Store {
+    /// Where the store is, for people: the URL without user, password and query, and the database.
+    pub fn place(&self) -> String {
+        let Ok(url) = url::Url::parse(&self.url) else { return format!("database {}", self.database) };
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}://{}{port}{}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path(), self.database)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_tells_no_secret() {
+        let url = "http://someone:secret@ch.example:8123?password=secret".to_owned();
+        let store = Store { client: Client::default(), url, database: "contador".to_owned() };
+        assert_eq!(store.place(), "http://ch.example:8123/contador");
+    }
+}

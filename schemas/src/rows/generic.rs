@@ -53,3 +53,19 @@ pub struct Metric {
     /// The exact value of a whole number.
     pub value_int: Option<i64>,
 }
+
+/// A row that its table refused for ever.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct DeadLetter {
+    /// Of the table and the row.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub id: Uuid,
+    /// Unix milliseconds.
+    pub ts: i64,
+    /// The table that refused it.
+    pub target: String,
+    /// What ClickHouse said.
+    pub error: String,
+    /// The row as JSON.
+    pub row: String,
+}

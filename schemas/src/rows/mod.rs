@@ -10,7 +10,7 @@ mod ledger;
 mod money;
 mod samples;
 
-pub use generic::{Event, Metric};
+pub use generic::{DeadLetter, Event, Metric};
 pub use latency::Latency;
 pub use ledger::{Device, LedgerRow, OwnerRow};
 pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, PRICE_SCALE, Price};
@@ -40,4 +40,5 @@ tables! {
     Metric => "metrics",
     Allocation => "allocations",
     Price => "prices",
+    DeadLetter => "dead_letters",
 }

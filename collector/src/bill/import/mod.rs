@@ -1,13 +1,17 @@
 //! `contador import`: an allocations file to rows of the store, all of it or nothing.
 //!
 //! [`fields`] cuts a line of the CSV into fields, [`parse`] turns fields into allocations and their owners and collects
-//! every fault with its line and column, and [`write`] stores what came out without one. The id of an allocation is made
+//! every fault with its line and column, [`parsed`] keeps what came out, and [`write`] stores it if there was none. The id of an allocation is made
 //! of its content and of how often the same content came before it in the file, so importing a file twice is importing it
 //! once, while two equal lines of one file are two allocations.
 
 pub mod fields;
 pub mod parse;
+pub mod parsed;
 pub mod write;
+
+#[cfg(test)]
+mod tests;
 
 use std::io::BufRead;
 
@@ -15,7 +19,8 @@ use thiserror::Error;
 
 use super::StoreError;
 use crate::store::Store;
-pub use parse::{Fault, HEADER, Parsed, Refused, parse};
+pub use parse::{Fault, HEADER, Refused, parse};
+pub use parsed::Parsed;
 
 /// Why a file was not imported. Nothing of it is stored, unless the store failed halfway; importing it again is then safe.
 #[derive(Debug, Error)]
@@ -65,5 +70,5 @@ pub async fn allocations(
 ) -> Result<Imported, ImportError> {
     let parsed = parse(name, reader, simulated)?;
     write::write(store, &parsed).await.map_err(|source| ImportError::Store { name: name.to_owned(), source })?;
-    Ok(Imported { allocations: parsed.allocations.len(), owners: parsed.owners.len() })
+    Ok(Imported { allocations: parsed.allocations().len(), owners: parsed.owners().len() })
 }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::io::{BufRead, Read};
 
 use contador_schemas::owner::Owner;
-use contador_schemas::rows::{Allocation, OwnerRow};
 use thiserror::Error;
 use uuid::{Uuid, uuid};
 
-use super::{ImportError, fields::split};
+use super::ImportError;
+use super::fields::split;
+use super::parsed::{Line, Parsed};
 use crate::bill::{decimal, period};
 
 /// The columns of an allocations file. They may come in any order; none may be missing or come twice.
@@ -30,6 +31,10 @@ pub const HEADER: [&str; 14] = [
     "job",
 ];
 
+/// Those of them that say whose the allocation is; the last of [`HEADER`].
+pub(super) const OWNER_COLUMNS: [&str; 7] =
+    ["environment", "department", "project", "experiment", "user", "service", "job"];
+
 /// Name space of allocation ids (RFC 9562, version 5).
 const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
 
@@ -37,22 +42,13 @@ const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
 const FAULTS_TOLD: usize = 20;
 
 /// Longest line, bytes.
-const LINE_MAX: usize = 64 << 10;
+pub(super) const LINE_MAX: usize = 64 << 10;
 
 /// Longest value, bytes.
 const VALUE_MAX: usize = 1 << 10;
 
 /// Most GPUs of one line.
 const GPUS_MAX: u32 = 1_000_000;
-
-/// A file without a fault, ready to be stored.
-#[derive(Debug, Default)]
-pub struct Parsed {
-    /// One for each line, in the file's order.
-    pub allocations: Vec<Allocation>,
-    /// Everybody that owns one of them, once.
-    pub owners: Vec<OwnerRow>,
-}
 
 /// What is wrong in one place of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -131,7 +127,8 @@ struct Parser<'a> {
     /// Nothing after this can be read: the header is wrong.
     hopeless: bool,
     parsed: Parsed,
-    owners: HashMap<Owner, Uuid>,
+    /// Owners in `parsed`.
+    owners: HashSet<Uuid>,
     /// How often each content was met.
     met: HashMap<Uuid, u64>,
     faults: Vec<Fault>,
@@ -146,8 +143,8 @@ impl<'a> Parser<'a> {
             line: 0,
             columns: None,
             hopeless: false,
-            parsed: Parsed::default(),
-            owners: HashMap::new(),
+            parsed: Parsed::new(name, simulated),
+            owners: HashSet::new(),
             met: HashMap::new(),
             faults: Vec::new(),
             more: 0,
@@ -232,9 +229,6 @@ impl<'a> Parser<'a> {
         {
             self.fault("end", end, format!("a time after the start {start}"));
         }
-        if !device.is_empty() && count.is_some_and(|count| count > 1) {
-            self.fault("gpus", gpus, format!("1 for the one device {device}"));
-        }
         let (Some(start), Some(end), Some(gpus), Some(fraction)) = (from, to, count, part) else { return };
         if self.faults.len() + self.more > before {
             return;
@@ -250,38 +244,24 @@ impl<'a> Parser<'a> {
         let met = self.met.entry(content).or_default();
         let id = Uuid::new_v5(&content, &met.to_be_bytes());
         *met += 1;
-        self.parsed.allocations.push(Allocation {
-            id,
-            start,
-            end,
-            node: (*node).to_owned(),
-            device: (*device).to_owned(),
-            gpu_model: (*gpu_model).to_owned(),
-            gpus,
-            fraction,
-            owner,
-            source: self.name.to_owned(),
-            line: self.line,
-            simulated: self.simulated,
-        });
+        let [node, device, gpu_model] = [node, device, gpu_model].map(|text| self.parsed.number(text));
+        let line = self.line;
+        self.parsed.push(Line { id, start, end, fraction, owner, line, gpus, node, device, gpu_model });
     }
 
     fn value<T>(&mut self, column: &str, text: &str, read: Result<T, &'static str>) -> Option<T> {
         read.map_err(|expected| self.fault(column, text, expected)).ok()
     }
 
-    fn owner(&mut self, values: &[&str]) -> Uuid {
+    fn owner(&mut self, values: &[&str; OWNER_COLUMNS.len()]) -> Uuid {
         let mut owner = Owner::default();
-        for (name, value) in HEADER[HEADER.len() - values.len()..].iter().zip(values) {
+        for (name, value) in OWNER_COLUMNS.into_iter().zip(values) {
             owner.set(name, value);
         }
-        if let Some(id) = self.owners.get(&owner) {
-            return *id;
+        let id = owner.id();
+        if self.owners.insert(id) {
+            self.parsed.push_owner(values);
         }
-        let row = OwnerRow::from(&owner);
-        let id = row.id;
-        self.parsed.owners.push(row);
-        self.owners.insert(owner, id);
         id
     }
 

@@ -6,26 +6,28 @@ use super::Parsed;
 use crate::bill::StoreError;
 use crate::store::Store;
 
-/// Stores a parsed file with one insert a table, and returns when the rows are on disk.
+/// Stores a parsed file with one insert a table, and returns when the store has acknowledged the rows.
 ///
 /// # Errors
 /// [`StoreError`] when the store refuses them. Writing the same again is then harmless.
 pub async fn write(store: &Store, parsed: &Parsed) -> Result<(), StoreError> {
-    insert(store, &parsed.owners).await.map_err(StoreError::doing("store the owners"))?;
-    insert(store, &parsed.allocations).await.map_err(StoreError::doing("store the allocations"))
+    insert(store, parsed.owners()).await.map_err(StoreError::doing("store the owners"))?;
+    insert(store, parsed.allocations()).await.map_err(StoreError::doing("store the allocations"))
 }
 
-/// Writes rows to their table with one insert, and returns when they are on disk.
-pub(in crate::bill) async fn insert<T: Table>(store: &Store, rows: &[T]) -> Result<(), clickhouse::error::Error> {
-    if rows.is_empty() {
+/// Writes rows to their table with one insert, and returns when the store has acknowledged them.
+pub(in crate::bill) async fn insert<T: Table>(
+    store: &Store,
+    rows: impl ExactSizeIterator<Item = T>,
+) -> Result<(), clickhouse::error::Error> {
+    if rows.len() == 0 {
         return Ok(());
     }
     // A file may span more years than ClickHouse lets one insert span partitions by default.
     let insert = store.client.insert::<T>(T::TABLE).await?;
-    let mut insert =
-        insert.with_setting("max_partitions_per_insert_block", "0").with_setting("fsync_after_insert", "1");
+    let mut insert = insert.with_setting("max_partitions_per_insert_block", "0");
     for row in rows {
-        insert.write(row).await?;
+        insert.write(&row).await?;
     }
     insert.end().await
 }

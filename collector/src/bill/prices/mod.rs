@@ -112,7 +112,7 @@ impl Prices {
     /// For people.
     pub fn describe(&self) -> String {
         match self {
-            Self::Flat { rate, currency } => format!("flat rate {} {currency} a GPU-hour", decimal::format(*rate)),
+            Self::Flat { rate, .. } => format!("flat rate of {} a GPU-hour", decimal::format(*rate)),
             Self::Book(book) => format!("price book {}", &book.id()[..12]),
         }
     }

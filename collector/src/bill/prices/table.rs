@@ -23,7 +23,7 @@ pub async fn load(store: &Store, book: &PriceBook) -> Result<(), StoreError> {
         loaded_at,
     };
     let rows: Vec<Price> = book.rates().map(row).collect();
-    insert(store, &rows).await.map_err(StoreError::doing("store the price book"))
+    insert(store, rows.into_iter()).await.map_err(StoreError::doing("store the price book"))
 }
 
 /// The book in force, if one was ever loaded.

@@ -1,11 +1,15 @@
-//! A bill as JSON: every amount is a decimal string with six digits after the point.
+//! A bill as JSON: every amount is a decimal string with six digits after the point, and the total an exact fraction
+//! too, since sums of rounded months are not a rounded year.
 
+use num_bigint::BigInt;
+use num_rational::BigRational;
 use serde_json::{Value, json};
 
 use super::Report;
 use super::total::Amounts;
 use crate::bill::decimal;
 use crate::bill::prices::Prices;
+use crate::bill::rate::{cost_denominator, hour};
 
 impl Report {
     /// The bill as one JSON object.
@@ -40,7 +44,9 @@ impl Report {
             "currency": self.prices.currency(),
             "prices": prices,
             "total": self.total.cost,
+            "total_exact": fraction(&self.exact.cost, cost_denominator()),
             "gpu_hours": self.total.gpu_hours,
+            "gpu_hours_exact": fraction(&self.exact.hours, hour()),
             "groups": groups,
             "allocated": amounts(&self.allocated()),
             "unallocated": amounts(&self.unallocated()),
@@ -56,6 +62,11 @@ impl Report {
             "notes": self.notes(),
         })
     }
+}
+
+/// A fraction in lowest terms, such as `5/3`, or `2` if it is whole: what may be added over several reports.
+fn fraction(numerator: &BigInt, denominator: BigInt) -> String {
+    BigRational::new(numerator.clone(), denominator).to_string()
 }
 
 fn amounts(amounts: &Amounts) -> Value {

@@ -9,6 +9,9 @@ pub mod json;
 pub mod table;
 pub mod total;
 
+#[cfg(test)]
+mod tests;
+
 use thiserror::Error;
 
 use super::StoreError;
@@ -16,7 +19,7 @@ use super::decimal::Millionths;
 use super::facts::{self, Facts};
 use super::period::Period;
 use super::prices::{self, Prices};
-use super::rate::{self, Dimension};
+use super::rate::{self, Dimension, Exact};
 use crate::store::Store;
 use contador_schemas::owner::OwnerKind;
 use total::Amounts;
@@ -69,6 +72,8 @@ pub struct Report {
     pub groups: Vec<Line>,
     /// What the groups sum to.
     pub total: Amounts,
+    /// The same before anything was rounded.
+    pub exact: Exact,
     /// What the whole fleet comes to: the same as `total` if nothing is filtered.
     pub fleet: Amounts,
     /// GPU-hours of the whole fleet that have no price, by model.
@@ -96,9 +101,15 @@ pub fn of_facts(facts: Facts, prices: Prices, options: Options) -> Report {
     let rated = rate::rate(&facts.facts, &prices, options.by);
     let (fleet, lines) = total::lines(&rated);
     let unpriced = total::unpriced(&rated, &fleet);
+    let exact = total::exact(&rated, options.department.as_deref());
     let groups = total::view(lines, options.department.as_deref());
     let total = groups.iter().map(|line| &line.amounts).sum();
-    Report { options, prices, groups, total, fleet, unpriced, facts }
+    Report { options, prices, groups, total, exact, fleet, unpriced, facts }
+}
+
+/// A value as it is shown: `(none)` if it is unknown.
+pub fn named(value: &str) -> &str {
+    if value.is_empty() { "(none)" } else { value }
 }
 
 impl Report {
@@ -124,7 +135,7 @@ impl Report {
 
     /// What a line is called: its value, or who else it is for, in parentheses.
     pub fn key(&self, line: &Line) -> String {
-        let value = if line.value.is_empty() { "(none)" } else { &line.value };
+        let value = named(&line.value);
         match line.kind {
             OwnerKind::Workload => value.to_owned(),
             kind if self.options.by == Dimension::GpuModel => format!("({}) {value}", kind.as_str()),
@@ -142,11 +153,15 @@ impl Report {
             notes.push("nothing was metered or imported in this period".to_owned());
         }
         for (model, hours) in &self.unpriced {
-            let model = if model.is_empty() { "(none)" } else { model };
+            let model = named(model);
             notes.push(format!("unpriced: {hours} GPU-hours of {model} have no price and are not in the total"));
         }
         if self.facts.unknown_owners > 0 {
             notes.push(format!("{} owners have no entry in the table owners", self.facts.unknown_owners));
+        }
+        if self.facts.metered_too > 0 {
+            let count = self.facts.metered_too;
+            notes.push(format!("{count} imported allocations are of devices that were metered too: both are counted"));
         }
         if let Some(department) = &self.options.department
             && self.groups.is_empty()

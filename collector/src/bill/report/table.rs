@@ -1,6 +1,6 @@
 //! A bill as a table for a terminal.
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width};
 
 use super::Report;
 use super::total::Amounts;
@@ -8,67 +8,81 @@ use super::total::Amounts;
 /// Narrowest table, columns.
 const NARROWEST: u16 = 60;
 
+const RULE: LineStyle = LineStyle::none().fill('─').junction('─');
+
 impl Report {
     /// The bill as text of at most `width` columns: what it is, its groups, its total, and what to know about it.
     pub fn to_table(&self, width: u16) -> String {
-        let width = width.max(NARROWEST);
-        let period = &self.options.period;
+        let (period, facts) = (&self.options.period, &self.facts);
         let mut out = String::new();
-        let mut say = |name: &str, value: &str| {
-            out.push_str(&format!("{name:<10}{value}\n"));
-        };
+        let mut say = |name: &str, value: &str| out.push_str(&format!("{name:<9}{value}\n"));
         if let Some(month) = &period.month {
             say("month", month);
         }
         say("from", &period.local(period.from));
         say("to", &format!("{} ({})", period.local(period.to), period.zone_name()));
         say("prices", &format!("{}, in {}", self.prices.describe(), self.prices.currency()));
-        let facts = &self.facts;
-        say("made of", &format!("{} imported allocations, {} ledger rows", facts.allocations, facts.ledger_rows));
+        say("facts", &format!("{} imported allocations, {} ledger rows", facts.allocations, facts.ledger_rows));
         if let Some(department) = &self.options.department {
             say("only", &format!("department {department}"));
         }
-        out.push_str(&self.lines(width));
         out.push('\n');
-        let check = self.difference();
-        out.push_str(&format!("reconciliation: total less all lines = {check} {}\n", self.prices.currency()));
+        for line in self.lines(width.max(NARROWEST)) {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out.push_str(&format!("\nreconciliation: the total less all lines is {}\n", self.difference()));
         for note in self.notes() {
             out.push_str(&format!("note: {note}\n"));
         }
         out
     }
 
-    fn lines(&self, width: u16) -> String {
+    fn lines(&self, width: u16) -> Vec<String> {
         let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        table.load_style(TableStyle::new().header_separator(RULE));
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         table.set_header([self.options.by.as_str(), "GPU-hours", &format!("cost, {}", self.prices.currency())]);
         for line in &self.groups {
-            let key = if line.amounts.unpriced.is_zero() {
-                self.key(line)
-            } else {
-                format!("{} [{} h unpriced]", self.key(line), line.amounts.unpriced.grouped())
-            };
+            let mut key = self.key(line);
+            if !line.amounts.unpriced.is_zero() {
+                key.push_str(&format!(" [{} h unpriced]", line.amounts.unpriced.grouped()));
+            }
             table.add_row(row(&key, &line.amounts));
         }
-        let unallocated = self.unallocated();
-        if !unallocated.gpu_hours.is_zero() {
-            table.add_row(row("allocated", &self.allocated()));
-            table.add_row(row("not allocated", &unallocated));
-        }
-        table.add_row(row("total", &self.total));
-        if self.options.department.is_some() {
-            table.add_row(row("whole fleet", &self.fleet));
+        let totals = self.totals();
+        for (name, amounts) in &totals {
+            table.add_row(row(name, amounts));
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(20)));
         }
-        let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-        text.join("\n")
+        let mut lines: Vec<String> = table.lines().collect();
+        // The totals are one line each: their names are short.
+        let rule = lines.get(1).cloned().unwrap_or_default();
+        lines.insert(lines.len().saturating_sub(totals.len()), rule);
+        lines
+    }
+
+    fn totals(&self) -> Vec<(&'static str, Amounts)> {
+        let unallocated = self.unallocated();
+        let mut totals = Vec::new();
+        if unallocated != Amounts::default() {
+            totals.push(("allocated", self.allocated()));
+            totals.push(("not allocated", unallocated));
+        }
+        totals.push(("total", self.total.clone()));
+        if self.options.department.is_some() {
+            totals.push(("whole fleet", self.fleet.clone()));
+        }
+        totals
     }
 }
 
 fn row(name: &str, amounts: &Amounts) -> [String; 3] {
-    [name.to_owned(), amounts.gpu_hours.grouped(), amounts.cost.grouped()]
+    // What has no price at all must not look free.
+    let free = amounts.cost.is_zero() && !amounts.unpriced.is_zero();
+    let cost = if free { "unpriced".to_owned() } else { amounts.cost.grouped() };
+    [name.to_owned(), amounts.gpu_hours.grouped(), cost]
 }

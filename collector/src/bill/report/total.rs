@@ -53,6 +53,16 @@ pub fn lines(rated: &Rated) -> (Amounts, Vec<Line>) {
     (fleet, lines)
 }
 
+/// The exact sums of a view, before anything is rounded.
+pub fn exact(rated: &Rated, department: Option<&str>) -> Exact {
+    let payers = rated.payers.iter().filter(|((kind, payer), _)| shown(*kind, payer, department));
+    sum(payers.flat_map(|(_, keys)| keys.values()))
+}
+
+fn shown(kind: OwnerKind, payer: &str, department: Option<&str>) -> bool {
+    department.is_none_or(|only| kind == OwnerKind::Workload && payer == only)
+}
+
 /// GPU-hours without a price by model; they sum to the fleet's.
 pub fn unpriced(rated: &Rated, fleet: &Amounts) -> Vec<(String, Millionths)> {
     let parts: Vec<BigInt> = rated.unpriced.values().cloned().collect();
@@ -63,7 +73,7 @@ pub fn unpriced(rated: &Rated, fleet: &Amounts) -> Vec<(String, Millionths)> {
 pub fn view(lines: Vec<Line>, department: Option<&str>) -> Vec<Line> {
     let mut merged: BTreeMap<(OwnerKind, String), Line> = BTreeMap::new();
     for line in lines {
-        if department.is_some_and(|only| line.kind != OwnerKind::Workload || line.department != only) {
+        if !shown(line.kind, &line.department, department) {
             continue;
         }
         let key = (line.kind, line.value.clone());

@@ -1,0 +1,170 @@
+//! One request through all stages.
+//!
+//! A request runs in a task of its own: a sender that goes away does not stop it half-way, which would leave the memory
+//! of running totals behind what was written. It is answered when ClickHouse has acknowledged every row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clickhouse::Client;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use prost::Message as _;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
+
+use super::cumulative::Memory;
+use super::decode::reject::{Reason, Rejected};
+use super::decode::{Decoded, decode};
+use super::meters::Meters;
+use super::write::{Batching, WriteError, Writer};
+use crate::store::StoreState;
+
+/// Requests of this many bytes and more are decoded on a thread for blocking work.
+const LARGE: usize = 512 << 10;
+
+/// Bounds of the ingest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// How rows are batched.
+    pub batching: Batching,
+    /// Most requests at work at once; more are asked to come back.
+    pub requests: usize,
+    /// Most running totals that are remembered.
+    pub series: usize,
+    /// How long a sender is asked to wait before it tries again.
+    pub retry_after: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { batching: Batching::default(), requests: 4_096, series: 200_000, retry_after: Duration::from_secs(1) }
+    }
+}
+
+/// What became of an accepted request.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Points that are not stored, and never will be.
+    pub rejected: Rejected,
+    /// The reasons in words; empty when every point was stored.
+    pub message: String,
+}
+
+/// Why a request was not accepted now. Sent again later, it can be.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// ClickHouse is not there, or did not take the rows.
+    #[error("{0}")]
+    Unavailable(String),
+    /// There is more to do than the configured bounds allow.
+    #[error("{0}")]
+    Overloaded(String),
+}
+
+/// The ingest of one collector.
+pub struct Pipeline {
+    writer: Writer,
+    memory: Memory,
+    store: watch::Receiver<StoreState>,
+    places: Arc<Semaphore>,
+    tracker: TaskTracker,
+    settings: Settings,
+    meters: Arc<Meters>,
+    _writers: JoinSet<()>,
+}
+
+impl Pipeline {
+    /// Starts the tables' writers. Requests are refused until `store` says that ClickHouse is up.
+    pub fn start(
+        client: &Client,
+        store: watch::Receiver<StoreState>,
+        settings: Settings,
+        meters: Arc<Meters>,
+    ) -> Arc<Self> {
+        let mut writers = JoinSet::new();
+        let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
+        Arc::new(Self {
+            writer: Writer::start(client, settings.batching, &meters, &mut writers),
+            memory: Memory::new(settings.series, now),
+            store,
+            places: Arc::new(Semaphore::new(settings.requests.min(Semaphore::MAX_PERMITS))),
+            tracker: TaskTracker::new(),
+            settings,
+            meters,
+            _writers: writers,
+        })
+    }
+
+    /// How long a refused sender is asked to wait.
+    pub fn retry_after(&self) -> Duration {
+        self.settings.retry_after
+    }
+
+    /// The pipeline's meters.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// Stores what `request` says; `protocol` is `grpc` or `http`.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing is lost when the sender tries again.
+    pub async fn ingest(
+        self: &Arc<Self>,
+        request: ExportMetricsServiceRequest,
+        protocol: &'static str,
+    ) -> Result<Outcome, Refusal> {
+        let pipeline = Arc::clone(self);
+        let answer = self.tracker.spawn(async move { pipeline.run(request, protocol).await }).await;
+        let answer = answer.unwrap_or_else(|error| Err(Refusal::Unavailable(format!("the request's task: {error}"))));
+        self.meters.request(match &answer {
+            Ok(outcome) if outcome.message.is_empty() => "accepted",
+            Ok(_) => "partial",
+            Err(Refusal::Unavailable(_)) => "unavailable",
+            Err(Refusal::Overloaded(_)) => "overloaded",
+        });
+        answer
+    }
+
+    /// Waits until every request that was taken is answered.
+    pub async fn drained(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+
+    async fn run(&self, request: ExportMetricsServiceRequest, protocol: &'static str) -> Result<Outcome, Refusal> {
+        if let Some(reason) = self.store.borrow().reason() {
+            return Err(Refusal::Unavailable(reason.to_owned()));
+        }
+        let busy = |_| Refusal::Overloaded(format!("{} requests are at work already", self.settings.requests));
+        let _place = self.places.try_acquire().map_err(busy)?;
+        let decoded = if request.encoded_len() < LARGE {
+            decode(&request)
+        } else {
+            let stopped = |error| Refusal::Unavailable(format!("decoding: {error}"));
+            tokio::task::spawn_blocking(move || decode(&request)).await.map_err(stopped)?
+        };
+        let Decoded { mut rows, running, mut rejected, points } = decoded;
+        let full = |error: super::cumulative::memory::ChainFull| Refusal::Overloaded(error.to_string());
+        let (increases, pending) = self.memory.increases(running, &mut rejected).await.map_err(full)?;
+        rows.latency.extend(increases);
+        let dead = self.writer.write(rows).await.map_err(|error| match error {
+            WriteError::Full(_) => Refusal::Overloaded(error.to_string()),
+            WriteError::Failed { .. } => Refusal::Unavailable(error.to_string()),
+        })?;
+        pending.acknowledge();
+        self.meters.state("cumulative_series", self.memory.len());
+        let mut message = rejected.message();
+        if dead.rows > 0 {
+            rejected.add(Reason::Stored, dead.rows, "rows");
+            let separator = if message.is_empty() { "" } else { "; " };
+            message = format!("{message}{separator}{} rows kept in dead_letters: {}", dead.rows, dead.message);
+        }
+        self.meters.points(protocol, points, &rejected);
+        if !message.is_empty() {
+            tracing::debug!(protocol, rejected = rejected.points(), message, "partial success");
+        }
+        Ok(Outcome { rejected, message })
+    }
+}

@@ -1,0 +1,77 @@
+//! The same statements for a cluster: every table replicated on its shard, and one distributed table over the shards.
+//!
+//! Rows are spread by the first columns of a table's key, so that a row that is written twice meets itself on one shard
+//! and is replaced there.
+
+use contador_schemas::migrations::Migration;
+
+/// How the rows of each table are spread. What is small and asked for everywhere is still on one shard a key.
+const SHARDING: &[(&str, &str)] = &[
+    ("gpu_samples", "cityHash64(device)"),
+    ("storage_samples", "cityHash64(node)"),
+    ("node_samples", "cityHash64(node)"),
+    ("latency", "cityHash64(series)"),
+    ("ledger", "cityHash64(device)"),
+    ("owners", "cityHash64(id)"),
+    ("devices", "cityHash64(id)"),
+    ("events", "cityHash64(id)"),
+    ("metrics", "cityHash64(series)"),
+    ("allocations", "cityHash64(id)"),
+    ("prices", "cityHash64(gpu_model)"),
+    ("dead_letters", "cityHash64(id)"),
+];
+
+/// The statements of `migration` on the cluster `cluster` for the database `database`; `None` when it is no plain
+/// `CREATE TABLE … ENGINE = …MergeTree` of a table that is known here.
+pub fn render(migration: &Migration, cluster: &str, database: &str) -> Option<Vec<String>> {
+    let table = migration.name;
+    let (_, sharding) = SHARDING.iter().find(|(name, _)| *name == table)?;
+    let head = format!("CREATE TABLE IF NOT EXISTS {table}\n(");
+    let (comment, body) = migration.sql.split_once(&head)?;
+    let (columns, rest) = body.split_once("\nENGINE = ")?;
+    let end = rest.find(|character: char| !character.is_ascii_alphanumeric())?;
+    let (engine, rest) = rest.split_at(end);
+    if !engine.ends_with("MergeTree") {
+        return None;
+    }
+    let (arguments, rest) = match rest.strip_prefix('(') {
+        Some(inner) => inner.split_once(')').map(|(arguments, rest)| (format!(", {arguments}"), rest))?,
+        None => (String::new(), rest),
+    };
+    let local = format!(
+        "{comment}CREATE TABLE IF NOT EXISTS {database}.{table}_local ON CLUSTER '{cluster}'\n({columns}\n\
+         ENGINE = Replicated{engine}('/clickhouse/tables/{{shard}}/{database}/{table}', '{{replica}}'{arguments}){rest}"
+    );
+    let distributed = format!(
+        "CREATE TABLE IF NOT EXISTS {database}.{table} ON CLUSTER '{cluster}' AS {database}.{table}_local\n\
+         ENGINE = Distributed('{cluster}', '{database}', '{table}_local', {sharding})"
+    );
+    Some(vec![local, distributed])
+}
+
+#[cfg(test)]
+mod tests {
+    use contador_schemas::migrations::MIGRATIONS;
+
+    use super::*;
+
+    #[test]
+    fn every_migration_has_a_form_for_a_cluster() {
+        for migration in MIGRATIONS {
+            let statements = render(migration, "fleet", "contador").unwrap_or_else(|| panic!("{}", migration.name));
+            assert!(statements[0].contains("ON CLUSTER 'fleet'"));
+            assert!(statements[0].contains("ENGINE = Replicated"));
+            assert_eq!(statements[0].matches('(').count(), statements[0].matches(')').count(), "{}", migration.name);
+        }
+    }
+
+    #[test]
+    fn arguments_of_an_engine_come_after_the_path() {
+        let prices = MIGRATIONS.iter().find(|migration| migration.name == "prices").unwrap();
+        let statements = render(prices, "fleet", "contador").unwrap();
+        assert!(statements[0].contains(
+            "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/contador/prices', '{replica}', loaded_at)\n"
+        ));
+        assert!(statements[1].ends_with("Distributed('fleet', 'contador', 'prices_local', cityHash64(gpu_model))"));
+    }
+}
