@@ -124,7 +124,13 @@ impl Pipeline {
             Err(Refusal::Unavailable(_)) => "unavailable",
             Err(Refusal::Overloaded(_)) => "overloaded",
         });
+        self.count_requests();
         answer
+    }
+
+    fn count_requests(&self) {
+        let limit = self.settings.requests.min(Semaphore::MAX_PERMITS);
+        self.meters.state("requests", limit - self.places.available_permits().min(limit));
     }
 
     /// Waits until every request that was taken is answered.
@@ -139,6 +145,7 @@ impl Pipeline {
         }
         let busy = |_| Refusal::Overloaded(format!("{} requests are at work already", self.settings.requests));
         let _place = self.places.try_acquire().map_err(busy)?;
+        self.count_requests();
         let decoded = if request.encoded_len() < LARGE {
             decode(&request)
         } else {
