@@ -183,10 +183,12 @@ async fn histograms_of_all_layouts_keep_the_true_quantile_inside_of_the_answer()
 /// An exponential histogram of scale 5 of `values`, whose unit is a microsecond.
 fn exponential(values: &[u64], time: u64) -> Metric {
     // Bucket i holds (2^(i/32), 2^((i+1)/32)].
-    let index = |value: u64| ((value as f64).log2() * 32.0).ceil() as usize;
+    let bounds: Vec<f64> = (1..=1_024).map(|index| (f64::from(index) / 32.0).exp2()).collect();
     let ones = values.iter().filter(|value| **value == 1).count() as u64;
-    let mut bucket_counts = vec![0; index(*values.iter().max().unwrap())];
-    values.iter().filter(|value| **value > 1).for_each(|value| bucket_counts[index(*value) - 1] += 1);
+    let mut bucket_counts = vec![0; bounds.len()];
+    for value in values.iter().filter(|value| **value > 1) {
+        bucket_counts[bounds.partition_point(|bound| *bound < *value as f64)] += 1;
+    }
     let point = ExponentialHistogramDataPoint {
         time_unix_nano: time,
         start_time_unix_nano: time - SECOND,

@@ -12,7 +12,7 @@ mod collector_support;
 
 /// Writes `row` with the client's check of every column's type, and reads it back.
 async fn comes_back<T: Table + PartialEq + std::fmt::Debug>(client: &Client, row: T) {
-    let mut insert = client.insert::<T>(T::TABLE).await.unwrap();
+    let mut insert = client.insert::<T>(T::TABLE).await.unwrap_or_else(|error| panic!("{}: {error}", T::TABLE));
     insert.write(&row).await.unwrap_or_else(|error| panic!("{}: {error}", T::TABLE));
     insert.end().await.unwrap_or_else(|error| panic!("{}: {error}", T::TABLE));
     let sql = format!("SELECT ?fields FROM {} FINAL", T::TABLE);

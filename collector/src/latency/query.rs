@@ -46,7 +46,7 @@ pub enum Error {
 struct Sum {
     lo: f64,
     hi: f64,
-    n: u64,
+    total: u64,
 }
 
 const CELLS: &str = "SELECT lo, hi, sum(n) AS total FROM \
@@ -72,7 +72,7 @@ pub async fn quantile(store: &Store, asked: Asked<'_>, q: Quantile) -> Result<An
     };
     let sums: Vec<Sum> = bound(CELLS).fetch_all().await?;
     let censored: u64 = bound(CENSORED).fetch_one().await?;
-    let cells = Cells::new(sums.into_iter().map(|Sum { lo, hi, n }| Cell { lo, hi, n }))
+    let cells = Cells::new(sums.into_iter().map(|Sum { lo, hi, total }| Cell { lo, hi, n: total }))
         .map_err(|source| Error::Cells { service: asked.service.to_owned(), source })?;
     Ok(cells.quantile(q, MOST_RATIO, censored))
 }

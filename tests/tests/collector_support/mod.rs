@@ -1,5 +1,5 @@
 //! OTLP requests as a sender would write them, and ways to send them.
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test uses a part of it, and a fault here fails the test")]
 
 use clickhouse::Client;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
