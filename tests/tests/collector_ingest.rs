@@ -209,3 +209,46 @@ fn exponential(values: &[u64], time: u64) -> Metric {
         ..Metric::default()
     }
 }
+
+#[tokio::test]
+async fn two_clients_of_two_collectors_write_each_row_once() {
+    let engine = Engine::start().unwrap();
+    let config = "[ingest]\ninsert_interval_ms = 100\n";
+    let collectors = [engine.url(); 2].map(|url| Collector::start(url, config).unwrap());
+    for collector in &collectors {
+        collector.ready().await.unwrap();
+    }
+    let time = now() * SECOND;
+    let send_all = |collector: &Collector| {
+        let url = collector.grpc.clone();
+        async move {
+            let mut client = grpc(&url).await;
+            for nanosecond in 0..20 {
+                let metrics = (0..50).map(|n| gauge("n", 1.0, time + nanosecond, &[("n", &n.to_string())])).collect();
+                client.export(request(&API, metrics)).await.unwrap();
+            }
+        }
+    };
+    let [one, other] = &collectors;
+    tokio::join!(send_all(one), send_all(other), send_all(one));
+    let client = engine.client().with_database("contador");
+    assert_eq!(count(&client, "SELECT count() FROM metrics FINAL").await, 1_000);
+}
+
+#[tokio::test]
+async fn own_metrics_go_where_they_are_told() {
+    let engine = Engine::start().unwrap();
+    let receiver = Collector::start(engine.url(), "").unwrap();
+    receiver.ready().await.unwrap();
+    let config = format!("[telemetry]\notlp_endpoint = \"{}\"\n", receiver.grpc);
+    let mut sender = Collector::start(engine.url(), &config).unwrap();
+    sender.ready().await.unwrap();
+    accepted(&sender.http, &request(&API, vec![gauge("g", 1.0, now() * SECOND, &[])])).await;
+    // What is left is sent at the end.
+    let ended = tokio::task::spawn_blocking(move || sender.terminate()).await.unwrap().unwrap();
+    assert!(ended.success());
+    let client = engine.client().with_database("contador");
+    let told = "SELECT toUInt64(assumeNotNull(max(value))) FROM metrics FINAL WHERE name = 'contador.ingest.points' \
+                AND service = 'contador' AND attributes['protocol'] = 'http'";
+    assert_eq!(count(&client, told).await, 1);
+}

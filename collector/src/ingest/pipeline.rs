@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use super::cumulative::Memory;
+use super::cumulative::{Increases, Memory};
 use super::decode::reject::{Reason, Rejected};
 use super::decode::{Decoded, decode};
 use super::meters::Meters;
@@ -153,14 +153,18 @@ impl Pipeline {
             tokio::task::spawn_blocking(move || decode(&request)).await.map_err(stopped)?
         };
         let Decoded { mut rows, running, mut rejected, points } = decoded;
-        let full = |error: super::cumulative::memory::ChainFull| Refusal::Overloaded(error.to_string());
-        let (increases, pending) = self.memory.increases(running, &mut rejected).await.map_err(full)?;
+        let Increases { rows: increases, pending, postponed } = self.memory.increases(running, &mut rejected).await;
         rows.latency.extend(increases);
         let dead = self.writer.write(rows).await.map_err(|error| match error {
             WriteError::Full(_) => Refusal::Overloaded(error.to_string()),
             WriteError::Failed { .. } => Refusal::Unavailable(error.to_string()),
         })?;
         pending.acknowledge();
+        if postponed > 0 {
+            return Err(Refusal::Overloaded(format!(
+                "{postponed} cumulative points came before earlier ones were stored"
+            )));
+        }
         self.meters.state("cumulative_series", self.memory.len());
         let mut message = rejected.message();
         if dead.rows > 0 {

@@ -365,9 +365,8 @@ fn merged(sent: Vec<Sent>) -> ExportMetricsServiceRequest {
 async fn rows(request: &ExportMetricsServiceRequest) -> (Rows, Rejected) {
     let mut decoded = decode(request);
     let memory = crate::ingest::cumulative::Memory::new(100, 1);
-    let (increases, pending) = memory.increases(decoded.running, &mut decoded.rejected).await.unwrap();
-    pending.acknowledge();
-    decoded.rows.latency.extend(increases);
+    let increases = memory.increases(decoded.running, &mut decoded.rejected).await;
+    decoded.rows.latency.extend(increases.rows);
     (decoded.rows, decoded.rejected)
 }
 
