@@ -118,3 +118,37 @@ async fn an_insert_that_fails_is_not_acknowledged() -> anyhow::Result<()> {
     assert_eq!(client.query("SELECT count() FROM lines").fetch_one::<u64>().await?, 0);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_token_makes_a_repeated_insert_harmless() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let client = engine.client();
+    let create = format!("{CREATE} SETTINGS non_replicated_deduplication_window = 100");
+    client.query(&create).execute().await?;
+    for token in ["first", "first", "second", "first"] {
+        let writer = client.clone().with_setting("insert_deduplication_token", token);
+        let mut insert = writer.insert::<Line>("lines").await?;
+        for n in 0..1000 {
+            insert.write(&line(n)).await?;
+        }
+        insert.end().await?;
+    }
+    assert_eq!(client.query("SELECT count() FROM lines").fetch_one::<u64>().await?, 2000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_insert_is_one_part() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let client = engine.client();
+    client.query(CREATE).execute().await?;
+    let mut insert = client.insert::<Line>("lines").await?;
+    for n in 0..100_000 {
+        insert.write(&line(n)).await?;
+    }
+    insert.end().await?;
+    let parts: Vec<u64> =
+        client.query("SELECT rows FROM system.parts WHERE table = 'lines' AND active").fetch_all().await?;
+    assert_eq!(parts, [100_000]);
+    Ok(())
+}

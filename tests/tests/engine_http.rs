@@ -396,3 +396,54 @@ fn a_query_is_killed_by_the_id_its_client_chose() -> anyhow::Result<()> {
         Ok(())
     })
 }
+
+/// A column of every type whose end must be found, in the Native format of a revision, byte for byte the same as
+/// without the bytes that the revision adds.
+#[test]
+fn native_blocks_of_a_revision_have_its_bytes() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let types = [
+        "number AS a",
+        "toString(number) AS b",
+        "if(number % 2 = 0, NULL, number)::Nullable(Int16) AS c",
+        "range(number % 5) AS d",
+        "arrayMap(x -> (x, toString(x)), range(number % 3))::Array(Tuple(n UInt8, `s (t` Nullable(String))) AS e",
+        "toLowCardinality(toString(number % 10)) AS f",
+        "[toString(number % 3)]::Array(LowCardinality(Nullable(String))) AS g",
+        "map(toString(number), [number])::Map(LowCardinality(String), Array(UInt32)) AS h",
+        "toDecimal128(number, 6) AS i",
+        "toDateTime64(number, 3, 'Europe/Berlin') AS j",
+        "toUUID('0123e456-7890-4abc-8def-0123456789ab') AS k",
+        "CAST(number % 2, 'Enum8(\\'a)\\' = 0, \\'b,\\' = 1)') AS l",
+        "toFixedString('abc', 3) AS m",
+        "(1::Float64, 2::Float64)::Point AS n",
+        "toIPv6('::1') AS o",
+        "[]::Array(LowCardinality(String)) AS p",
+        "number % 2 = 0 AS q",
+    ];
+    let rows = "FROM numbers(1000) SETTINGS max_block_size = 1000 FORMAT Native";
+    let native = |sql: &str, revision: &str| {
+        let answer = curl(&engine, &format!("/?client_protocol_version={revision}"), &[], Some(sql.as_bytes()))?;
+        anyhow::ensure!(answer.status == 200, "{sql}: {}", answer.text());
+        anyhow::Ok(answer.body)
+    };
+    const INFO: &[u8] = b"\x01\x00\x02\xff\xff\xff\xff\x00";
+    for column in types {
+        let sql = format!("SELECT {column} {rows}");
+        let (plain, revised) = (native(&sql, "54405")?, native(&sql, "54460")?);
+        assert_eq!(plain.len() + INFO.len() + 1, revised.len(), "{sql}");
+        assert_eq!(&revised[..INFO.len()], INFO, "{sql}");
+        // The added zero stands behind the type's name, so what is before and behind it is the same.
+        let type_length = usize::from(plain[5]);
+        let cut = 6 + type_length;
+        assert_eq!(plain[..cut], revised[INFO.len()..INFO.len() + cut], "{sql}");
+        assert_eq!((revised[INFO.len() + cut], &plain[cut..]), (0, &revised[INFO.len() + cut + 1..]), "{sql}");
+    }
+    let all = format!("SELECT {} FROM numbers(300000) FORMAT Native", types.join(", "));
+    let blocks = |bytes: &[u8]| bytes.windows(INFO.len()).filter(|window| *window == INFO).count();
+    let (plain, revised) = (native(&all, "0")?, native(&all, "54460")?);
+    let added = revised.len() - plain.len();
+    assert!(blocks(&revised) > 3);
+    assert_eq!(added, blocks(&revised) * (INFO.len() + types.len()));
+    Ok(())
+}

@@ -1,6 +1,8 @@
 //! `contador clickhouse` as a process: what it refuses to start with, and what it says.
 
-use std::process::{Command, Output};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 
 use contador_tests::{Engine, binary};
 
@@ -78,7 +80,7 @@ fn the_library_is_fetched_once_and_named() -> anyhow::Result<()> {
     let first = clickhouse(&["--fetch-only"], &[])?;
     assert!(first.status.success(), "{}", complaint(&first));
     let path = String::from_utf8(first.stdout)?;
-    assert!(std::path::Path::new(path.trim_end()).is_file(), "{path}");
+    assert!(Path::new(path.trim_end()).is_file(), "{path}");
     let again = clickhouse(&["--fetch-only"], &[])?;
     assert_eq!((String::from_utf8(again.stdout)?, again.stderr), (path, Vec::new()));
     Ok(())
@@ -92,5 +94,57 @@ async fn a_query_that_needs_too_much_memory_fails_alone() -> anyhow::Result<()> 
     let failure = hungry.await.expect_err("too much");
     assert!(failure.to_string().contains("Code: 241."), "{failure}");
     assert_eq!(client.query("SELECT 1::UInt8").fetch_one::<u8>().await?, 1);
+    Ok(())
+}
+
+/// A folder with a program `npm` that says that it ran, and then does what this script says.
+fn fake_npm(script: &str) -> anyhow::Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("npm");
+    std::fs::write(&path, format!("#!/bin/sh\necho ran >> {}/log\n{script}\n", folder.path().display()))?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    Ok(folder)
+}
+
+fn fetch_with(npm: &Path, cache: &Path) -> anyhow::Result<Child> {
+    let path = format!("{}:/usr/bin:/bin", npm.display());
+    let mut command = Command::new(binary("contador")?);
+    command.args(["clickhouse", "--fetch-only"]).env("PATH", path).env("XDG_CACHE_HOME", cache);
+    Ok(command.env_remove("CONTADOR_CHDB_LIB").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+}
+
+#[test]
+fn several_that_fetch_at_once_fetch_once() -> anyhow::Result<()> {
+    let library = "node_modules/@chdb/lib-linux-x64-gnu/libchdb.so";
+    let script =
+        format!("grep -q integrity package-lock.json && sleep 0.3 && mkdir -p $(dirname {library}) && touch {library}");
+    let npm = fake_npm(&script)?;
+    let cache = tempfile::tempdir()?;
+    let fetching: Vec<Child> = (0..4).map(|_| fetch_with(npm.path(), cache.path())).collect::<Result<_, _>>()?;
+    for child in fetching {
+        let output = child.wait_with_output()?;
+        assert!(output.status.success(), "{}", complaint(&output));
+        let path = PathBuf::from(String::from_utf8(output.stdout)?.trim_end());
+        assert!(path.starts_with(cache.path()) && path.is_file(), "{}", path.display());
+    }
+    assert_eq!(std::fs::read_to_string(npm.path().join("log"))?, "ran\n");
+    Ok(())
+}
+
+#[test]
+fn a_failed_fetch_says_what_npm_said_and_leaves_nothing_that_looks_whole() -> anyhow::Result<()> {
+    let npm = fake_npm("echo 'npm error code EINTEGRITY' >&2; exit 1")?;
+    let cache = tempfile::tempdir()?;
+    for _ in 0..2 {
+        let output = fetch_with(npm.path(), cache.path())?.wait_with_output()?;
+        assert_eq!(output.status.code(), Some(1));
+        assert!(complaint(&output).contains("EINTEGRITY"), "{}", complaint(&output));
+    }
+    assert_eq!(std::fs::read_to_string(npm.path().join("log"))?, "ran\nran\n");
+    let nothing = tempfile::tempdir()?;
+    let mut command = Command::new(binary("contador")?);
+    command.args(["clickhouse", "--fetch-only"]).env("PATH", nothing.path()).env("XDG_CACHE_HOME", cache.path());
+    let output = command.env_remove("CONTADOR_CHDB_LIB").output()?;
+    assert!(complaint(&output).contains("install npm, or set CONTADOR_CHDB_LIB"), "{}", complaint(&output));
     Ok(())
 }

@@ -52,6 +52,9 @@ pub enum Error {
     /// The engine refused to open its data folder.
     #[error("{0}: the embedded engine could not open this folder; its log may say why")]
     Open(PathBuf),
+    /// The system has no more threads.
+    #[error("cannot start the threads of the embedded engine")]
+    Threads(#[source] std::io::Error),
     /// The address could not be listened on.
     #[error("cannot listen on {address}")]
     Listen {

@@ -12,6 +12,7 @@ use super::encode::Encoder;
 use super::error::Failure;
 use super::kill::{is_kill, translate};
 use super::library::{Connection, Stats};
+use super::native::{self, Revised};
 use super::request::Request;
 use super::session::Lease;
 use super::settings::Scope;
@@ -171,8 +172,15 @@ impl Call<'_> {
                     Some(_) => String::from_utf8_lossy(&text[head..end]).into_owned(),
                     None => format!("FORMAT {}", self.default_format()?),
                 };
-                out.sink().set_format(format.as_deref().unwrap_or(&self.request.default_format));
-                self.read(connection, &text[..head], &tail, out)
+                let format = format.as_deref().unwrap_or(&self.request.default_format);
+                out.sink().set_format(format);
+                let revision = self.request.revision;
+                if format.eq_ignore_ascii_case("Native") && revision >= native::FIRST {
+                    let revised = Revised::new(out, revision);
+                    self.read(connection, &text[..head], &tail, revised, Revised::finish)
+                } else {
+                    self.read(connection, &text[..head], &tail, out, |_| Ok(()))
+                }
             }
             Statement::Other { end, format, .. } => {
                 let format = format.map_or_else(|| self.default_format(), Ok)?;
@@ -200,34 +208,39 @@ impl Call<'_> {
 
     /// Runs a statement whose result the engine writes into a pipe, as one document of its format, while it is read
     /// from the other end: the memory is bounded by the pipe and the channel, and a slow client slows the query down.
-    fn read(
+    fn read<W: Write + Send>(
         &self,
         connection: &mut Connection,
         head: &[u8],
         tail: &str,
-        out: &mut Encoder<Sink>,
+        mut out: W,
+        finish: impl FnOnce(W) -> io::Result<()> + Send,
     ) -> Result<Stats, Failure> {
         let (reading, writing) = pipe().map_err(|error| spill_failed(&error))?;
         let mut sql = head.to_vec();
         let outfile = format!("\nINTO OUTFILE '/proc/self/fd/{}' TRUNCATE\n{tail}", writing.as_raw_fd());
         sql.extend(outfile.into_bytes());
         std::thread::scope(|scope| {
-            let pump = std::thread::Builder::new().name("result".to_owned()).spawn_scoped(scope, || {
-                let copied = copy(reading, out);
+            let pump = std::thread::Builder::new().name("result".to_owned()).spawn_scoped(scope, move || {
+                let copied = copy(reading, &mut out);
                 if copied.is_err() {
                     self.engine.stop(self.running);
                 }
-                copied
+                copied.map(|()| out)
             });
             // Without a reader the engine finds a closed pipe, and the failure below is told.
             let outcome = connection.query(&sql, "TabSeparated", &self.request.params);
             drop(writing);
             match pump.map(std::thread::ScopedJoinHandle::join) {
-                Ok(Ok(Ok(()))) => outcome.map(|(_, stats)| stats),
+                Ok(Ok(Ok(out))) => {
+                    let (_, stats) = outcome?;
+                    finish(out).map_err(|error| out_failed(&error))?;
+                    Ok(stats)
+                }
                 Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
                     Err(Failure::new(210, "NETWORK_ERROR", "the client closed the connection"))
                 }
-                Ok(Ok(Err(error))) | Err(error) => Err(spill_failed(&error)),
+                Ok(Ok(Err(error))) | Err(error) => Err(out_failed(&error)),
                 Ok(Err(_)) => Err(Failure::engine("the result could not be copied")),
             }
         })
@@ -265,6 +278,14 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     // Fewer switches between the two ends; the default will do where the limit is lower.
     let _ = rustix::pipe::fcntl_setpipe_size(&writing, PIECE);
     Ok((reading, writing))
+}
+
+/// Why a result could not be passed on.
+fn out_failed(error: &io::Error) -> Failure {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()) {
+        Some(failure) => failure.clone(),
+        None => spill_failed(error),
+    }
 }
 
 fn spill_failed(error: &io::Error) -> Failure {

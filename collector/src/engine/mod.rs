@@ -1,11 +1,12 @@
 //! The embedded ClickHouse engine behind ClickHouse's HTTP interface, a process of its own.
 //!
 //! How a request goes through the files: [`server`] accepts it, [`request`] sorts its URL and headers, [`auth`] checks
-//! who asks, [`multipart`] reads a form. A slot is waited for ([`slots`]), then [`execute`] runs the statement on a
-//! thread of its own, over a fresh connection or its session's ([`session`]), with the request's [`settings`]:
+//! who asks, [`multipart`] reads a form. A slot is waited for ([`slots`]), then [`execute`] runs the statement on one of
+//! the [`workers`], over a fresh connection or its session's ([`session`]), with the request's [`settings`]:
 //! [`decode`] undoes the body's compressions ([`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
 //! an INSERT's rows by its [`tokens`], and [`library`] calls the engine, rows in through an insert stream, a result
-//! out through a pipe, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
+//! out through a pipe, as [`native`] blocks of the client's revision (their
+//! columns' ends told by [`shape`]) or as they are, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
 //! the status and the headers. [`kill`] finds a query by the id its client chose, and [`fetch`] gets the library from npm when it is missing.
 
 pub mod auth;
@@ -18,15 +19,18 @@ mod fetch;
 mod kill;
 mod library;
 mod multipart;
+mod native;
 mod reply;
 mod request;
 mod server;
 mod session;
 mod settings;
+mod shape;
 mod sink;
 mod slots;
 mod statement;
 mod tokens;
+mod workers;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -44,6 +48,7 @@ use library::{Connection, Library};
 use request::Request;
 use session::{Lease, Sessions};
 use slots::{Running, Slots};
+use workers::Workers;
 
 /// How the engine is opened and served.
 #[derive(Clone, Debug)]
@@ -68,6 +73,7 @@ pub struct Engine {
     keeper: Mutex<Option<Connection>>,
     credentials: Credentials,
     slots: Slots,
+    workers: Workers,
     sessions: Arc<Sessions>,
     version: String,
     timezone: String,
@@ -106,6 +112,7 @@ impl Engine {
             keeper: Mutex::new(Some(keeper)),
             credentials: options.credentials.clone(),
             slots: Slots::new(options.connections, slots::PATIENCE),
+            workers: Workers::start(options.connections).map_err(Error::Threads)?,
             sessions: Arc::default(),
             version: fact(),
             timezone: fact(),

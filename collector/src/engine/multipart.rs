@@ -56,6 +56,8 @@ fn attribute(head: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -73,5 +75,15 @@ mod tests {
         assert_eq!(fields(b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\n1", "x").map_err(|f| f.code), Err(36));
         assert_eq!(fields(b"", "x").map_err(|f| f.code), Err(36));
         assert_eq!(fields(b"--\r\n\r\n", "").map_err(|f| f.code), Err(36));
+    }
+
+    proptest! {
+        #[test]
+        fn any_form_is_read_or_refused(body in "(--x|\r\n|--|name=a|content-disposition: form-data; |[a-z\"]){0,12}") {
+            match fields(body.as_bytes(), "x") {
+                Ok(read) => prop_assert!(read.iter().all(|field| field.value.len() < body.len())),
+                Err(failure) => prop_assert_eq!(failure.code, 36),
+            }
+        }
     }
 }

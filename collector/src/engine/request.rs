@@ -11,8 +11,7 @@ use super::library::Params;
 /// What ClickHouse buffers of an answer before it sends the first header, in bytes.
 const BUFFER: usize = 1 << 20;
 /// URL parameters that a server knows and that mean nothing here.
-const IGNORED: [&str; 5] =
-    ["quota_key", "stacktrace", "role", "client_protocol_version", "http_zlib_compression_level"];
+const IGNORED: [&str; 4] = ["quota_key", "stacktrace", "role", "http_zlib_compression_level"];
 
 /// A request, without its body.
 #[derive(Debug)]
@@ -41,6 +40,8 @@ pub struct Request {
     pub content_encoding: String,
     /// How to compress the answer.
     pub encoding: Encoding,
+    /// The revision of the Native format that the client reads.
+    pub revision: u64,
     /// A GET: nothing may be changed.
     pub readonly: bool,
     /// The form's boundary, when the body is `multipart/form-data`.
@@ -83,6 +84,7 @@ impl Request {
             decompress: false,
             content_encoding: text("content-encoding").unwrap_or_default().to_ascii_lowercase(),
             encoding: Encoding::Identity,
+            revision: 0,
             readonly: matches!(*method, Method::GET | Method::HEAD),
             boundary: content_type
                 .starts_with("multipart/form-data")
@@ -125,6 +127,7 @@ impl Request {
             "buffer_size" => {
                 self.buffer = usize::try_from(number(name, value)?).unwrap_or(usize::MAX).clamp(1, 64 << 20);
             }
+            "client_protocol_version" => self.revision = number(name, value)?,
             "decompress" => self.decompress = flag(value),
             "compress" => url.compress = flag(value),
             "enable_http_compression" => url.http_compression = flag(value),
@@ -193,7 +196,7 @@ mod tests {
         let session = SessionWish { id: "s".to_owned(), timeout: 5, check: false, close: false };
         assert_eq!(request.session, Some(session));
         assert_eq!((request.query_id.as_str(), request.wait_end, request.readonly), ("q", true, true));
-        assert_eq!(request.encoding, Encoding::Blocks);
+        assert_eq!((request.encoding, request.revision), (Encoding::Blocks, 54405));
     }
 
     #[test]

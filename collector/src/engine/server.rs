@@ -14,7 +14,7 @@ use axum::serve::ListenerExt;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::decode::{Piece, Wire};
 use super::error::{Error, Failure};
@@ -34,8 +34,6 @@ const DRAINED: usize = 256 << 20;
 const GRACE: Duration = Duration::from_secs(10);
 /// How long the last bytes of a broken answer may take to be sent.
 const FLUSH: Duration = Duration::from_millis(250);
-/// Stack of a statement's thread; the engine's parser and planner recurse deeply.
-const STACK: usize = 16 << 20;
 
 /// Opens the engine, serves it on `address`, and returns after `shutdown` once everything is closed.
 ///
@@ -180,15 +178,11 @@ async fn query(engine: Arc<Engine>, http: HttpRequest<Body>) -> Response<Body> {
     let sink = Sink::new(head_sender, chunk_sender, request.buffer, request.wait_end);
     let wire = Wire::new(first, forward(pieces));
     let job = Job { engine: Arc::clone(&engine), request, wire, sink, running: Arc::clone(&running), tag: tag.clone() };
-    let started = std::thread::Builder::new().name("statement".to_owned()).stack_size(STACK).spawn(move || {
+    let worker = Arc::clone(&engine);
+    engine.workers.run(move || {
+        let _slot = Slot { engine: worker, running, _permit: permit };
         job.run();
-        drop(permit);
     });
-    if let Err(error) = started {
-        engine.slots.leave(&running);
-        let text = format!("cannot start a thread: {error}");
-        return reply::failed(&engine, &Failure::new(439, "CANNOT_SCHEDULE_TASK", text), &query_id);
-    }
     match head.await {
         Ok(Ok(head)) => good(&engine, &head, &query_id, &tag, encoding, chunks, leaving),
         Ok(Err(failure)) => reply::failed(&engine, &failure, &query_id),
@@ -214,6 +208,19 @@ fn good(
         Some((chunk, (chunks, leaving)))
     });
     reply::good(engine, head, query_id, tag, encoding, Body::from_stream(stream))
+}
+
+/// Held as long as a statement runs, even if its thread panics.
+struct Slot {
+    engine: Arc<Engine>,
+    running: Arc<Running>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.engine.slots.leave(&self.running);
+    }
 }
 
 /// Held as long as a client waits for an answer; when the client goes away, its reading statement is stopped.

@@ -215,6 +215,8 @@ fn insert_select(text: &[u8], complete: bool) -> Result<Option<Statement>, Failu
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn whole(text: &str) -> Statement {
@@ -323,5 +325,43 @@ mod tests {
         assert_eq!(code("SELECT 1 INTO OUTFILE 'x'"), 1);
         assert_eq!(code("INSERT INTO t FROM INFILE 'x' FORMAT CSV"), 78);
         assert_eq!(code("INSERT INTO t FORMAT CSV; 1"), 62);
+    }
+
+    /// Texts made of the pieces that matter, in any order.
+    fn sql() -> impl Strategy<Value = Vec<u8>> {
+        const PIECES: &[&str] = &[
+            "INSERT", "INTO", "FORMAT", "VALUES", "SELECT", "WITH", "FROM", "SETTINGS", "CSV", "t", "input", "(", ")",
+            "'", "\"", "`", "\\", ";", "\n", "--", "/*", "*/", "$a$", "$", ".", ",", "\u{a0}", "INFILE", "TABLE",
+            "FUNCTION",
+        ];
+        let piece = prop_oneof![
+            8 => proptest::sample::select(PIECES).prop_map(|piece| format!("{piece} ").into_bytes()),
+            1 => proptest::collection::vec(any::<u8>(), 0..4),
+        ];
+        let start =
+            proptest::sample::select(&["", "INSERT ", "INSERT INTO t ", "INSERT INTO t SELECT ", "SELECT 1 "][..]);
+        let pieces = proptest::collection::vec(piece, 0..24);
+        (start, pieces).prop_map(|(start, pieces)| [start.as_bytes(), &pieces.concat()].concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_cut_inside_itself_and_the_same_however_it_arrives(text in sql(), rest in sql()) {
+            match cut(&text, true) {
+                Ok(Some(Statement::Insert { head, data, .. })) => prop_assert!(head <= data && data <= text.len()),
+                Ok(Some(Statement::Input { input, arguments, head, data, .. })) => {
+                    prop_assert!(input < arguments && arguments <= head && head <= data && data <= text.len());
+                }
+                Ok(Some(Statement::Read { head, end, .. })) => prop_assert!(head <= end && end <= text.len()),
+                Ok(Some(Statement::Other { end, .. })) => prop_assert!(end <= text.len()),
+                Ok(None) => prop_assert!(false, "a complete text needs no more"),
+                Err(_) => {}
+            }
+            // What is decided before the end arrives is not changed by what arrives.
+            if let Ok(Some(early)) = cut(&text, false) {
+                let longer = [&text[..], &rest[..]].concat();
+                prop_assert_eq!(cut(&longer, true), Ok(Some(early)));
+            }
+        }
     }
 }
