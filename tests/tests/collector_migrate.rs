@@ -86,3 +86,21 @@ async fn a_lock_of_a_program_that_died_is_taken_over() {
     let (one, other) = tokio::join!(up(&store), up(&store));
     assert_eq!((one.unwrap().applied.len() + other.unwrap().applied.len()) as u64, ALL - 1);
 }
+
+#[tokio::test]
+async fn statements_for_a_cluster_are_ones_that_clickhouse_can_read() {
+    let engine = Engine::start().unwrap();
+    let printed = std::process::Command::new(binary("contador").unwrap())
+        .args(["migrate", "--dry-run", "--cluster", "fleet", "--clickhouse-database", "metering"])
+        .output()
+        .unwrap();
+    assert!(printed.status.success());
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let statements: Vec<&str> = printed.split(";\n\n").filter(|statement| !statement.trim().is_empty()).collect();
+    assert_eq!(statements.len() as u64, 1 + 2 * ALL);
+    for statement in statements {
+        // The embedded engine has no Keeper, so it can read these but not run them.
+        let explained = engine.client().query_raw(&format!("EXPLAIN AST {statement}")).execute().await;
+        explained.unwrap_or_else(|error| panic!("{error}\n{statement}"));
+    }
+}

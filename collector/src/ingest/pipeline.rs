@@ -21,7 +21,7 @@ use super::write::{Batching, WriteError, Writer};
 use crate::store::StoreState;
 
 /// Requests of this many bytes and more are decoded on a thread for blocking work.
-const LARGE: usize = 512 << 10;
+const LARGE: usize = 128 << 10;
 
 /// Bounds of the ingest.
 #[derive(Clone, Copy, Debug, PartialEq)]

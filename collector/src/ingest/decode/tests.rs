@@ -257,6 +257,18 @@ fn explicit_buckets_are_cells_in_microseconds() {
 }
 
 #[test]
+fn a_bound_of_infinity_and_a_histogram_without_buckets_are_understood() {
+    let without = HistogramDataPoint { count: 3, max: Some(2.0), min: Some(0.5), ..buckets(&[], &[]) };
+    let mut other = histogram("s", without);
+    "other.duration".clone_into(&mut other.metric.name);
+    let decoded = decode(&request([histogram("s", buckets(&[0.1, f64::INFINITY], &[3, 4, 0])), other]));
+    let cells: Vec<_> =
+        decoded.rows.latency.iter().map(|row| (row.lo.clone(), row.hi.clone(), row.n.clone())).collect();
+    assert!(cells.contains(&(vec![0.0, 1e5], vec![1e5, f64::INFINITY], vec![3, 4])), "{cells:?}");
+    assert!(cells.contains(&(vec![5e5], vec![2e6], vec![3])), "{cells:?}");
+}
+
+#[test]
 fn cells_of_whole_microseconds_come_back_exactly() {
     // Cells [5, 5] and [1000, 1007], as names.rs says that they travel.
     let mut point = buckets(&[5.0_f64.next_down(), 5.0, 1_000.0_f64.next_down(), 1_007.0], &[0, 2, 0, 9, 0]);
