@@ -69,6 +69,31 @@ async fn too_much_is_asked_to_come_back() {
 }
 
 #[tokio::test]
+async fn rows_that_find_no_room_in_their_table_are_asked_to_come_back_and_others_are_taken() {
+    let engine = Engine::start().unwrap();
+    let config = "[ingest]\nqueue_mib = 1\ninsert_interval_ms = 20000\n";
+    let collector = Collector::start(engine.url(), config).unwrap();
+    collector.ready().await.unwrap();
+    let filling = "x".repeat(700 << 10);
+    let send = |name| request(&[("filling", &filling)], vec![gauge(name, 1.0, now() * SECOND, &[])]);
+    let client = grpc(&collector.grpc).await;
+    client.clone().export(send("first")).await.unwrap();
+    let mut clients = [client.clone(), client.clone()];
+    let [one, two] = &mut clients;
+    let (one, two) = (one.export(send("a")), two.export(send("b")));
+    futures::pin_mut!(one, two);
+    let (refused, _, _) = futures::future::select_all([one, two]).await;
+    let refused = refused.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::ResourceExhausted, "the queue of table metrics is full"));
+    assert!(refused.get_details_retry_info().is_some());
+    // Another table has room of its own.
+    let time = now() * SECOND;
+    let delta = opentelemetry_proto::tonic::metrics::v1::AggregationTemporality::Delta;
+    let latency = request(&[], vec![collector_support::histogram(delta, (time - SECOND, time), &[0.1], &[1, 2])]);
+    client.clone().export(latency).await.unwrap();
+}
+
+#[tokio::test]
 async fn rows_of_many_days_are_split_so_that_clickhouse_takes_them() {
     let engine = Engine::start().unwrap();
     let collector = Collector::start(engine.url(), "").unwrap();
