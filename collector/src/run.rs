@@ -123,7 +123,7 @@ pub async fn run(
     });
     let in_time = drained.await.is_ok();
     watcher.abort();
-    telemetry.stop();
+    telemetry.stop().await;
     if let Some(error) = failed {
         return Err(error);
     }

@@ -12,6 +12,9 @@ use tempfile::TempDir;
 /// How long the engine may take to say that it is ready, or to end.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Any free port of this machine.
+const ANY_PORT: &str = "127.0.0.1:0";
+
 /// A running engine; it is killed and its data removed when this is dropped.
 pub struct Engine {
     child: Child,
@@ -52,7 +55,7 @@ impl Engine {
         let folder = tempfile::Builder::new().prefix("contador-engine-").tempdir().context("a temporary folder")?;
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let password = password.map(str::to_owned);
-        let (child, url) = spawn(folder.path(), &arguments, password.as_deref())?;
+        let (child, url) = spawn(folder.path(), ANY_PORT, &arguments, password.as_deref())?;
         Ok(Self { child, folder, arguments, password, url })
     }
 
@@ -100,7 +103,15 @@ impl Engine {
     /// # Errors
     /// As [`Engine::start`].
     pub fn restart(&mut self) -> anyhow::Result<()> {
-        (self.child, self.url) = spawn(self.folder.path(), &self.arguments, self.password.as_deref())?;
+        self.restart_at(ANY_PORT)
+    }
+
+    /// As [`Engine::restart`], on this address and port.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn restart_at(&mut self, address: &str) -> anyhow::Result<()> {
+        (self.child, self.url) = spawn(self.folder.path(), address, &self.arguments, self.password.as_deref())?;
         Ok(())
     }
 
@@ -135,11 +146,11 @@ impl Drop for Engine {
     }
 }
 
-fn spawn(folder: &Path, arguments: &[String], password: Option<&str>) -> anyhow::Result<(Child, String)> {
+fn spawn(folder: &Path, listen: &str, arguments: &[String], password: Option<&str>) -> anyhow::Result<(Child, String)> {
     let log = folder.join("stderr");
     let mut command = Command::new(binary("contador")?);
     command
-        .args(["clickhouse", "--listen", "127.0.0.1:0", "--path"])
+        .args(["clickhouse", "--listen", listen, "--path"])
         .arg(folder.join("data"))
         .args(arguments)
         .env_remove("CONTADOR_ENGINE_PASSWORD")

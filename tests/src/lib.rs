@@ -1,5 +1,7 @@
 //! What the end-to-end tests share: the real components, started for one test and stopped with it.
 
+mod collector;
 mod engine;
 
+pub use collector::Collector;
 pub use engine::{Engine, binary};

@@ -3,7 +3,8 @@
 use contador_schemas::migrations::MIGRATIONS;
 
 use super::{Failure, usage};
-use crate::store::{StoreArgs, cluster, migrate};
+use crate::store::watch::chain;
+use crate::store::{MigrateError, StoreArgs, cluster, migrate};
 
 /// Arguments of `contador migrate`.
 #[derive(clap::Args, Debug)]
@@ -26,18 +27,23 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     super::runtime()?.block_on(async {
         if args.dry_run {
-            let pending = migrate::pending(&store, MIGRATIONS).await?;
+            let pending = migrate::pending(&store, MIGRATIONS).await.map_err(failed)?;
             for migration in &pending {
                 println!("-- {} {}\n{};\n", migration.version, migration.name, migration.sql.trim_end());
             }
             eprintln!("{} of {} statements have not run in {}", pending.len(), MIGRATIONS.len(), store.place());
         } else {
-            let report = migrate::up(&store).await?;
+            let report = migrate::up(&store).await.map_err(failed)?;
             let ran = report.applied.len();
             println!("{} is at schema version {} ({ran} statements ran now)", store.place(), report.version);
         }
         Ok(())
     })
+}
+
+/// With each source said once: the client's errors repeat theirs.
+fn failed(error: MigrateError) -> Failure {
+    Failure::Running(anyhow::anyhow!(chain(&error)))
 }
 
 fn for_cluster(cluster: &str, database: &str) -> Result<(), Failure> {

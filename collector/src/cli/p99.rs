@@ -6,8 +6,9 @@ use contador_schemas::quantile::{Answer, Quantile, State};
 use serde_json::json;
 
 use super::{Failure, usage};
-use crate::latency::{Asked, quantile, services};
+use crate::latency::{Asked, Error, quantile, services};
 use crate::store::StoreArgs;
+use crate::store::watch::chain;
 
 /// Arguments of `contador p99`.
 #[derive(clap::Args, Debug)]
@@ -73,9 +74,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     super::runtime()?.block_on(async {
         let Args { service, metric, model, q, .. } = &args;
         let asked = Asked { service, metric, model, from, to };
-        let answer = quantile(&store, asked, *q).await?;
+        let answer = quantile(&store, asked, *q).await.map_err(failed)?;
         if answer.state == State::NoTraffic {
-            let known = services(&store, from, to).await?;
+            let known = services(&store, from, to).await.map_err(failed)?;
             if !known.iter().any(|(name, _)| name == service) {
                 return Err(unknown(service, &known));
             }
@@ -94,6 +95,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// With each source said once: the client's errors repeat theirs.
+fn failed(error: Error) -> Failure {
+    Failure::Running(anyhow::anyhow!(chain(&error)))
 }
 
 fn unknown(service: &str, known: &[(String, String)]) -> Failure {

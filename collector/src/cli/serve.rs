@@ -1,6 +1,6 @@
 //! `contador serve`.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -67,7 +67,8 @@ fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     // Set already when `serve` runs inside of another program.
-    let _set = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _set = logs.with_ansi(std::io::stderr().is_terminal()).try_init();
 }
 
 /// A token that SIGTERM or SIGINT cancels.

@@ -50,7 +50,10 @@ impl Meters {
         )?;
         registry.register(Box::new(seconds.clone()))?;
         let gauges = IntGaugeVec::new(
-            Opts::new("contador_ingest_state", "queued_bytes of each table, cumulative_series, store_up."),
+            Opts::new(
+                "contador_ingest_state",
+                "requests at work, queued_bytes of each table, cumulative_series, store_up.",
+            ),
             &["what"],
         )?;
         registry.register(Box::new(gauges.clone()))?;

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use super::cumulative::Memory;
+use super::cumulative::{Increases, Memory};
 use super::decode::reject::{Reason, Rejected};
 use super::decode::{Decoded, decode};
 use super::meters::Meters;
@@ -21,7 +21,7 @@ use super::write::{Batching, WriteError, Writer};
 use crate::store::StoreState;
 
 /// Requests of this many bytes and more are decoded on a thread for blocking work.
-const LARGE: usize = 512 << 10;
+const LARGE: usize = 128 << 10;
 
 /// Bounds of the ingest.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,7 +124,13 @@ impl Pipeline {
             Err(Refusal::Unavailable(_)) => "unavailable",
             Err(Refusal::Overloaded(_)) => "overloaded",
         });
+        self.count_requests();
         answer
+    }
+
+    fn count_requests(&self) {
+        let limit = self.settings.requests.min(Semaphore::MAX_PERMITS);
+        self.meters.state("requests", limit - self.places.available_permits().min(limit));
     }
 
     /// Waits until every request that was taken is answered.
@@ -139,6 +145,7 @@ impl Pipeline {
         }
         let busy = |_| Refusal::Overloaded(format!("{} requests are at work already", self.settings.requests));
         let _place = self.places.try_acquire().map_err(busy)?;
+        self.count_requests();
         let decoded = if request.encoded_len() < LARGE {
             decode(&request)
         } else {
@@ -146,14 +153,18 @@ impl Pipeline {
             tokio::task::spawn_blocking(move || decode(&request)).await.map_err(stopped)?
         };
         let Decoded { mut rows, running, mut rejected, points } = decoded;
-        let full = |error: super::cumulative::memory::ChainFull| Refusal::Overloaded(error.to_string());
-        let (increases, pending) = self.memory.increases(running, &mut rejected).await.map_err(full)?;
+        let Increases { rows: increases, pending, postponed } = self.memory.increases(running, &mut rejected).await;
         rows.latency.extend(increases);
         let dead = self.writer.write(rows).await.map_err(|error| match error {
             WriteError::Full(_) => Refusal::Overloaded(error.to_string()),
             WriteError::Failed { .. } => Refusal::Unavailable(error.to_string()),
         })?;
         pending.acknowledge();
+        if postponed > 0 {
+            return Err(Refusal::Overloaded(format!(
+                "{postponed} cumulative points came before earlier ones were stored"
+            )));
+        }
         self.meters.state("cumulative_series", self.memory.len());
         let mut message = rejected.message();
         if dead.rows > 0 {

@@ -46,15 +46,14 @@ pub enum Error {
 struct Sum {
     lo: f64,
     hi: f64,
-    n: u64,
+    total: u64,
 }
 
-const CELLS: &str = "SELECT lo, hi, sum(n) AS total FROM \
-    (SELECT cell.1 AS lo, cell.2 AS hi, cell.3 AS n FROM \
-     (SELECT arrayJoin(arrayZip(lo, hi, n)) AS cell FROM latency FINAL \
-      WHERE service = ? AND (? = '' OR metric = ?) AND (? = '' OR model = ?) \
-      AND window >= toDateTime(?, 'UTC') AND window < toDateTime(?, 'UTC'))) \
-    GROUP BY lo, hi";
+const CELLS: &str = "SELECT l AS lo, h AS hi, sum(c) AS total \
+    FROM (SELECT l, h, c FROM latency FINAL ARRAY JOIN lo AS l, hi AS h, n AS c \
+          WHERE service = ? AND (? = '' OR metric = ?) AND (? = '' OR model = ?) \
+          AND window >= toDateTime(?, 'UTC') AND window < toDateTime(?, 'UTC')) \
+    GROUP BY l, h";
 
 const CENSORED: &str = "SELECT sum(censored) FROM latency FINAL \
     WHERE service = ? AND (? = '' OR metric = ?) AND (? = '' OR model = ?) \
@@ -70,9 +69,8 @@ pub async fn quantile(store: &Store, asked: Asked<'_>, q: Quantile) -> Result<An
         let query = store.client.query(sql).bind(service).bind(metric).bind(metric).bind(model).bind(model);
         query.bind(from).bind(to)
     };
-    let sums: Vec<Sum> = bound(CELLS).fetch_all().await?;
-    let censored: u64 = bound(CENSORED).fetch_one().await?;
-    let cells = Cells::new(sums.into_iter().map(|Sum { lo, hi, n }| Cell { lo, hi, n }))
+    let (sums, censored): (Vec<Sum>, u64) = tokio::try_join!(bound(CELLS).fetch_all(), bound(CENSORED).fetch_one())?;
+    let cells = Cells::new(sums.into_iter().map(|Sum { lo, hi, total }| Cell { lo, hi, n: total }))
         .map_err(|source| Error::Cells { service: asked.service.to_owned(), source })?;
     Ok(cells.quantile(q, MOST_RATIO, censored))
 }

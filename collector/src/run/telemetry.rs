@@ -1,5 +1,7 @@
 //! Own metrics to an OTLP endpoint, when one is configured.
 
+use std::time::Duration;
+
 use opentelemetry::metrics::{Meter, MeterProvider as _};
 use opentelemetry_otlp::{MetricExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
@@ -9,6 +11,9 @@ use super::RunError;
 
 /// Variables that name an endpoint, as OpenTelemetry defines them.
 const ENDPOINT_VARIABLES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"];
+
+/// Longest wait for the receiver at the end.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A provider of meters, with an exporter or without.
 pub(super) struct Telemetry {
@@ -41,8 +46,9 @@ impl Telemetry {
     }
 
     /// Sends what is left. A receiver that is gone must not hold up the shutdown.
-    pub(super) fn stop(self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(std::time::Duration::from_secs(2)) {
+    pub(super) async fn stop(self) {
+        let stopped = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(PATIENCE)).await;
+        if let Ok(Err(error)) = stopped {
             tracing::debug!(%error, "own telemetry was not sent");
         }
     }

@@ -38,51 +38,49 @@ pub fn starting(store: &Store) -> StoreState {
     StoreState::Starting(format!("connecting to clickhouse at {}", store.place()))
 }
 
-/// Keeps `state` true until it is dropped on the other side of the returned future; never ends by itself.
+/// Keeps `state` true; never ends by itself. Each time that ClickHouse comes back, its tables are looked at again: it may
+/// be another one.
 pub async fn watch(store: Store, state: watch::Sender<StoreState>) {
+    let mut was_up = false;
     loop {
         match migrate::up(&store).await {
             Ok(report) => {
                 tracing::info!(version = report.version, applied = report.applied.len(), "clickhouse is up");
                 state.send_replace(StoreState::Up);
-                break;
+                was_up = true;
+                let reason = until_down(&store).await;
+                tracing::warn!(reason, "clickhouse is down");
+                state.send_replace(StoreState::Down(reason));
             }
             Err(error) => {
                 let reason = format!("clickhouse at {}: {}", store.place(), chain(&error));
-                tracing::warn!(reason, "not ready");
-                state.send_replace(StoreState::Starting(reason));
+                let new = if was_up { StoreState::Down(reason) } else { StoreState::Starting(reason) };
+                // The same reason again each second is not said again.
+                state.send_if_modified(|state| {
+                    let changed = *state != new;
+                    if changed {
+                        tracing::warn!(reason = new.reason(), "not ready");
+                        *state = new;
+                    }
+                    changed
+                });
             }
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// Asks every second; returns why, once ClickHouse did not answer twice in a row. One late answer is no outage.
+async fn until_down(store: &Store) -> String {
     let mut failures = 0_u32;
     loop {
         tokio::time::sleep(INTERVAL).await;
         let look = store.client.query("SELECT 1").fetch_one::<u8>();
         let look = tokio::time::timeout(PATIENCE, look).await.unwrap_or(Err(clickhouse::error::Error::TimedOut));
         match look {
-            Ok(_) => {
-                failures = 0;
-                state.send_if_modified(|state| {
-                    let back = *state != StoreState::Up;
-                    if back {
-                        tracing::info!("clickhouse is up again");
-                        *state = StoreState::Up;
-                    }
-                    back
-                });
-            }
-            Err(error) => {
-                // One late answer is no outage.
-                failures += 1;
-                if failures >= 2 {
-                    let reason = format!("clickhouse at {}: {}", store.place(), chain(&error));
-                    if failures == 2 {
-                        tracing::warn!(reason, "clickhouse is down");
-                    }
-                    state.send_replace(StoreState::Down(reason));
-                }
-            }
+            Ok(_) => failures = 0,
+            Err(_) if failures == 0 => failures = 1,
+            Err(error) => return format!("clickhouse at {}: {}", store.place(), chain(&error)),
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::{Identity, Running};
 use crate::ingest::decode::reject::{Reason, Rejected};
 
-/// Most points of a chain that are not acknowledged; further ones are asked for again later.
+/// Most points of a chain that are not acknowledged; further ones are asked for again when those are written.
 const LONGEST_CHAIN: usize = 64;
 
 type Key = (Uuid, Uuid);
@@ -60,10 +60,17 @@ pub struct Pending {
     held: Vec<(OwnedMutexGuard<Chain>, usize)>,
 }
 
-/// Why running totals can't be taken now.
-#[derive(Debug, thiserror::Error)]
-#[error("{LONGEST_CHAIN} points of a cumulative series wait for clickhouse to acknowledge their rows")]
-pub struct ChainFull;
+/// What running totals add.
+#[derive(Default)]
+pub struct Increases {
+    /// The rows to write.
+    pub rows: Vec<Latency>,
+    /// The chains to [`Pending::acknowledge`] when ClickHouse has them.
+    pub pending: Pending,
+    /// Points that were not taken, since too many before them are not acknowledged. Once the rows are written, there is
+    /// room for them.
+    pub postponed: u64,
+}
 
 impl Memory {
     /// A memory of at most `limit` series that watches since `now`, Unix nanoseconds.
@@ -81,22 +88,13 @@ impl Memory {
         self.len() == 0
     }
 
-    /// The rows that `running` adds, and the chains to [`Pending::acknowledge`] when ClickHouse has them. Waits for other
-    /// requests that hold the same chains.
-    ///
-    /// # Errors
-    /// [`ChainFull`]: the sender should try again later.
-    pub async fn increases(
-        &self,
-        running: Vec<Running>,
-        rejected: &mut Rejected,
-    ) -> Result<(Vec<Latency>, Pending), ChainFull> {
+    /// What `running` adds. Waits for other requests that hold the same chains.
+    pub async fn increases(&self, running: Vec<Running>, rejected: &mut Rejected) -> Increases {
         let mut by_key: BTreeMap<Key, Vec<Running>> = BTreeMap::new();
         for total in running {
             by_key.entry(total.identity.key()).or_default().push(total);
         }
-        let mut rows = Vec::new();
-        let mut pending = Pending::default();
+        let mut increases = Increases::default();
         for (key, mut totals) in by_key {
             // Of two that contradict each other, the one that counts more comes first, whatever the order of sending.
             totals.sort_by(|left, right| {
@@ -112,18 +110,23 @@ impl Memory {
             let mut chain = slot.lock_owned().await;
             let mut written = chain.acknowledged;
             for total in totals {
-                match chain.take(&total.identity, total.reading, watching_since, &mut rows) {
+                let before = chain.points.len();
+                match chain.take(&total.identity, total.reading, watching_since, &mut increases.rows) {
                     Ok(index) => written = written.max(index),
-                    Err(Refused::Full) => return Err(ChainFull),
+                    Err(Refused::Full) => {
+                        increases.postponed += 1;
+                        let index = before - 1;
+                        written = written.max(chain.write(&total.identity, index, &mut increases.rows).unwrap_or(0));
+                    }
                     Err(Refused::Rejected(reason)) => rejected.add(reason, 1, &total.name),
                 }
             }
-            pending.held.push((chain, written));
+            increases.pending.held.push((chain, written));
         }
         // The same link may have been asked for twice in one request.
-        rows.sort_by_key(|row: &Latency| (row.series, row.source, row.ts));
-        rows.dedup_by_key(|row| (row.series, row.source, row.ts));
-        Ok((rows, pending))
+        increases.rows.sort_by_key(|row| (row.series, row.source, row.ts));
+        increases.rows.dedup_by_key(|row| (row.series, row.source, row.ts));
+        increases
     }
 
     /// The chain of `key`, and since when the memory watches; `None` when there is no room for one more.
@@ -192,7 +195,7 @@ impl Chain {
             return Err(Refused::Rejected(Reason::OutOfOrder));
         }
         if reading.time > last.time {
-            if self.points.len() - self.acknowledged > LONGEST_CHAIN {
+            if self.points.len() - 1 - self.acknowledged >= LONGEST_CHAIN {
                 return Err(Refused::Full);
             }
             self.points.push(reading);
@@ -248,11 +251,11 @@ mod tests {
 
     async fn send(memory: &Memory, totals: Vec<Running>, acknowledged: bool) -> (Vec<(i64, u64, bool)>, Rejected) {
         let mut rejected = Rejected::default();
-        let (rows, pending) = memory.increases(totals, &mut rejected).await.unwrap();
+        let increases = memory.increases(totals, &mut rejected).await;
         if acknowledged {
-            pending.acknowledge();
+            increases.pending.acknowledge();
         }
-        (rows.into_iter().map(|row| (row.ts - T, row.count, row.reset)).collect(), rejected)
+        (increases.rows.into_iter().map(|row| (row.ts - T, row.count, row.reset)).collect(), rejected)
     }
 
     #[tokio::test]
@@ -295,6 +298,21 @@ mod tests {
         assert_eq!(send(&memory, vec![total(None, T + 3, [7, 0])], false).await.0, [(2, 2, false), (3, 4, false)]);
         assert_eq!(send(&memory, vec![total(None, T + 3, [7, 0])], true).await.0, [(2, 2, false), (3, 4, false)]);
         assert_eq!(send(&memory, vec![total(None, T + 4, [8, 0])], true).await.0, [(4, 1, false)]);
+    }
+
+    #[tokio::test]
+    async fn a_full_chain_is_written_before_it_takes_more() {
+        let memory = Memory::new(10, T);
+        let point = |index: i64| vec![total(None, T + index, [u64::try_from(index).unwrap(), 0])];
+        let longest = i64::try_from(LONGEST_CHAIN).unwrap();
+        for index in 1..=longest + 1 {
+            send(&memory, point(index), index == 1).await;
+        }
+        let mut rejected = Rejected::default();
+        let increases = memory.increases(point(longest + 2), &mut rejected).await;
+        assert_eq!((increases.postponed, increases.rows.len()), (1, LONGEST_CHAIN));
+        increases.pending.acknowledge();
+        assert_eq!(send(&memory, point(longest + 2), true).await.0, [(longest + 2, 1, false)]);
     }
 
     #[tokio::test]

@@ -7,4 +7,4 @@
 pub mod increase;
 pub mod memory;
 
-pub use memory::{Memory, Pending};
+pub use memory::{Increases, Memory, Pending};

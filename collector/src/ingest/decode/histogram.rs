@@ -88,10 +88,16 @@ fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<Readin
         return Ok(None);
     }
     // A histogram without buckets is a count: one bucket without bounds.
-    let counts = if point.bucket_counts.is_empty() { vec![point.count] } else { point.bucket_counts.clone() };
+    let mut counts = if point.bucket_counts.is_empty() { vec![point.count] } else { point.bucket_counts.clone() };
+    let mut bounds = point.explicit_bounds.clone();
     check_count(counts.iter(), 0, point.count)?;
+    // Some senders say the bound that every histogram has: nothing is above infinity.
+    if bounds.last() == Some(&f64::INFINITY) && counts.len() == bounds.len() + 1 && counts.last() == Some(&0) {
+        bounds.pop();
+        counts.pop();
+    }
     let whole = metric.name == names::LATENCY;
-    let buckets = Buckets::Explicit { bounds: point.explicit_bounds.clone(), counts, whole };
+    let buckets = Buckets::Explicit { bounds, counts, whole };
     finished(Reading { start, time, buckets, sum: point.sum, min: point.min, max: point.max, factor })
 }
 

@@ -9,8 +9,8 @@ use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::
 };
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::codec::CompressionEncoding;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use super::{MOST_BYTES, answer, limit};
@@ -52,6 +52,6 @@ pub async fn serve(
         .max_concurrent_streams(256)
         .layer(remap)
         .add_service(service)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown)
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), shutdown)
         .await
 }

@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
+use axum::serve::ListenerExt as _;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -36,6 +37,10 @@ pub async fn serve(
     pipeline: Arc<Pipeline>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
+    let listener = listener.tap_io(|stream| {
+        // Without it an answer is only slower.
+        let _slow = stream.set_nodelay(true);
+    });
     axum::serve(listener, router(pipeline)).with_graceful_shutdown(shutdown).await
 }
 

@@ -1,0 +1,154 @@
+//! Too much at once is refused in the way that makes a sender come back; too large, in the way that makes it stop.
+
+use std::io::Write as _;
+
+use contador_tests::{Collector, Engine};
+use prost::Message as _;
+use tonic::Code;
+use tonic::codec::CompressionEncoding;
+use tonic_types::StatusExt as _;
+
+mod collector_support;
+use collector_support::{count, gauge, grpc, now, post, request};
+
+const SECOND: u64 = 1_000_000_000;
+
+#[tokio::test]
+async fn too_large_is_permanent() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let filling = "x".repeat((64 << 20) + 1);
+    let large = request(&[("filling", &filling)], vec![gauge("g", 1.0, now() * SECOND, &[])]);
+
+    let plain = grpc(&collector.grpc).await.export(large.clone()).await.unwrap_err();
+    assert_eq!((plain.code(), plain.get_details_retry_info().is_some()), (Code::ResourceExhausted, false), "{plain:?}");
+    let mut client = grpc(&collector.grpc).await.send_compressed(CompressionEncoding::Zstd);
+    let packed = client.export(large.clone()).await.unwrap_err();
+    assert_eq!(
+        (packed.code(), packed.get_details_retry_info().is_some()),
+        (Code::ResourceExhausted, false),
+        "{packed:?}"
+    );
+
+    let body = large.encode_to_vec();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&body).unwrap();
+    let answer = post(&collector.http, gzip.finish().unwrap(), &[("content-encoding", "gzip")]).await;
+    assert_eq!((answer.status().as_u16(), answer.headers().get("retry-after")), (413, None));
+    let status = tonic_types::Status::decode(answer.bytes().await.unwrap()).unwrap();
+    assert_eq!(status.message, "the request has more than 67108864 bytes after decompression");
+    let packed = zstd::encode_all(body.as_slice(), 1).unwrap();
+    let answer = post(&collector.http, packed, &[("content-encoding", "zstd")]).await;
+    assert_eq!(answer.status(), 413);
+    assert_eq!(collector.metric("contador_ingest_requests_total{outcome=\"too_large\"}").await.unwrap(), 4.0);
+}
+
+#[tokio::test]
+async fn too_much_is_asked_to_come_back() {
+    let engine = Engine::start().unwrap();
+    // One request at a time; the first is written at once, the next waits for its interval.
+    let config = "[ingest]\nrequests = 1\ninsert_interval_ms = 20000\nretry_after_s = 3\n";
+    let collector = Collector::start(engine.url(), config).unwrap();
+    collector.ready().await.unwrap();
+    let send = |name| request(&[], vec![gauge(name, 1.0, now() * SECOND, &[])]);
+    let mut client = grpc(&collector.grpc).await;
+    client.export(send("first")).await.unwrap();
+    let mut clients = [client.clone(), client.clone(), client];
+    let [one, two, three] = &mut clients;
+    let (one, two, three) = (one.export(send("a")), two.export(send("b")), three.export(send("c")));
+    futures::pin_mut!(one, two, three);
+    // Whichever takes the place waits; the first one that is answered is refused.
+    let (refused, _, _) = futures::future::select_all([one, two, three]).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+    let delay = refused.get_details_retry_info().unwrap().retry_delay.unwrap();
+    assert_eq!(delay.as_secs(), 3);
+    let answer = post(&collector.http, send("d").encode_to_vec(), &[]).await;
+    assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].to_str().unwrap()), (429, "3"));
+}
+
+#[tokio::test]
+async fn rows_that_find_no_room_in_their_table_are_asked_to_come_back_and_others_are_taken() {
+    let engine = Engine::start().unwrap();
+    let config = "[ingest]\nqueue_mib = 1\ninsert_interval_ms = 20000\n";
+    let collector = Collector::start(engine.url(), config).unwrap();
+    collector.ready().await.unwrap();
+    let filling = "x".repeat(700 << 10);
+    let send = |name| request(&[("filling", &filling)], vec![gauge(name, 1.0, now() * SECOND, &[])]);
+    let client = grpc(&collector.grpc).await;
+    client.clone().export(send("first")).await.unwrap();
+    let mut clients = [client.clone(), client.clone()];
+    let [one, two] = &mut clients;
+    let (one, two) = (one.export(send("a")), two.export(send("b")));
+    futures::pin_mut!(one, two);
+    let (refused, _, _) = futures::future::select_all([one, two]).await;
+    let refused = refused.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::ResourceExhausted, "the queue of table metrics is full"));
+    assert!(refused.get_details_retry_info().is_some());
+    // Another table has room of its own.
+    let time = now() * SECOND;
+    let delta = opentelemetry_proto::tonic::metrics::v1::AggregationTemporality::Delta;
+    let latency = request(&[], vec![collector_support::histogram(delta, (time - SECOND, time), &[0.1], &[1, 2])]);
+    client.clone().export(latency).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_of_many_days_are_split_so_that_clickhouse_takes_them() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let client = engine.client().with_database("contador");
+    // Without a time to live, so that old days stay to be counted.
+    client.query("ALTER TABLE metrics REMOVE TTL").execute().await.unwrap();
+    let metrics = (0..130).map(|day| gauge("days", 1.0, (now() - day * 86_400) * SECOND, &[])).collect();
+    collector_support::accepted(&collector.http, &request(&[], metrics)).await;
+    assert_eq!(count(&client, "SELECT count() FROM metrics FINAL WHERE name = 'days'").await, 130);
+}
+
+#[tokio::test]
+async fn refused_rows_are_kept_and_the_others_of_the_same_insert_are_stored() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "[ingest]\ninsert_interval_ms = 1500\n").unwrap();
+    collector.ready().await.unwrap();
+    let client = engine.client().with_database("contador");
+    client.query("ALTER TABLE metrics ADD CONSTRAINT small CHECK value < 100").execute().await.unwrap();
+    let send = |name, value| request(&[], vec![gauge(name, value, now() * SECOND, &[])]);
+    let mut sender = grpc(&collector.grpc).await;
+    sender.export(send("first", 1.0)).await.unwrap();
+    // These two wait for the same insert.
+    let (mut other, bad, good) = (sender.clone(), send("bad", 100.0), send("good", 1.0));
+    let (bad, good) = tokio::join!(sender.export(bad), other.export(good));
+    assert_eq!(good.unwrap().into_inner().partial_success, None);
+    let told = bad.unwrap().into_inner().partial_success.unwrap();
+    assert_eq!(told.rejected_data_points, 1);
+    assert!(told.error_message.contains("1 rows kept in dead_letters: table metrics"), "{}", told.error_message);
+    assert_eq!(count(&client, "SELECT count() FROM metrics FINAL").await, 2);
+    let (target, row): (String, String) =
+        client.query("SELECT target, row FROM dead_letters FINAL").fetch_one().await.unwrap();
+    assert_eq!(target, "metrics");
+    let row: contador_schemas::rows::Metric = serde_json::from_str(&row).unwrap();
+    assert_eq!((row.name.as_str(), row.value), ("bad", Some(100.0)));
+    assert_eq!(collector.metric("contador_ingest_dead_letters_total{table=\"metrics\"}").await.unwrap(), 1.0);
+}
+
+#[tokio::test]
+async fn one_failing_table_holds_up_no_other() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let client = engine.client().with_database("contador");
+    client.query("RENAME TABLE latency TO hidden").execute().await.unwrap();
+    let time = now() * SECOND;
+    let delta = opentelemetry_proto::tonic::metrics::v1::AggregationTemporality::Delta;
+    let slow = request(&[], vec![collector_support::histogram(delta, (time - SECOND, time), &[0.1], &[1, 2])]);
+    let mut sender = grpc(&collector.grpc).await;
+    let failed = sender.export(slow.clone()).await.unwrap_err();
+    assert_eq!(failed.code(), Code::Unavailable, "{failed:?}");
+    assert!(failed.get_details_retry_info().is_some());
+    sender.export(request(&[], vec![gauge("g", 1.0, time, &[])])).await.unwrap();
+    assert_eq!(count(&client, "SELECT count() FROM metrics FINAL").await, 1);
+    client.query("RENAME TABLE hidden TO latency").execute().await.unwrap();
+    sender.export(slow).await.unwrap();
+    assert_eq!(count(&client, "SELECT sum(count) FROM latency FINAL").await, 3);
+}

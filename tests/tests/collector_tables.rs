@@ -1,0 +1,115 @@
+//! The row types against the live tables: names, types and values, in both directions.
+
+use clickhouse::Client;
+use contador_schemas::rows::{
+    Allocation, DeadLetter, Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, Price,
+    StorageSample, Table,
+};
+use contador_tests::Engine;
+use uuid::Uuid;
+
+mod collector_support;
+
+/// Writes `row` with the client's check of every column's type, and reads it back.
+async fn comes_back<T: Table + PartialEq + std::fmt::Debug>(client: &Client, row: T) {
+    let mut insert = client.insert::<T>(T::TABLE).await.unwrap_or_else(|error| panic!("{}: {error}", T::TABLE));
+    insert.write(&row).await.unwrap_or_else(|error| panic!("{}: {error}", T::TABLE));
+    insert.end().await.unwrap_or_else(|error| panic!("{}: {error}", T::TABLE));
+    let sql = format!("SELECT ?fields FROM {} FINAL", T::TABLE);
+    let rows: Vec<T> = client.query(&sql).fetch_all().await.unwrap_or_else(|error| panic!("{}: {error}", T::TABLE));
+    assert_eq!(rows, [row], "{}", T::TABLE);
+}
+
+#[tokio::test]
+async fn every_row_type_is_its_table() {
+    let engine = Engine::start().unwrap();
+    let store = collector_support::store(engine.url(), "tables");
+    contador::store::migrate::up(&store).await.unwrap();
+    let client = store.client;
+    let seconds = u32::try_from(collector_support::now()).unwrap();
+    let millis = i64::from(seconds) * 1_000 + 7;
+    let nanos = i64::from(seconds) * 1_000_000_000 + 7;
+    let text = || "x".to_owned();
+    let id = Uuid::from_u128(0x1234_5678_9abc_def0_1122_3344_5566_7788);
+
+    comes_back(
+        &client,
+        GpuSample {
+            ts: millis,
+            device: text(),
+            node: text(),
+            simulated: true,
+            unsupported: vec!["hw.power".to_owned()],
+            utilization: Some(0.25),
+            memory_used: Some(1 << 40),
+            power_mw: Some(u32::MAX),
+            temperature_c: Some(-3),
+            ..GpuSample::default()
+        },
+    )
+    .await;
+    let storage = StorageSample { ts: millis, reads: Some(1), reachable: Some(false), ..StorageSample::default() };
+    comes_back(&client, StorageSample { probe_ms: Some(7), kind: "mount".to_owned(), ..storage }).await;
+    comes_back(&client, NodeSample { ts: millis, load_1m: Some(1.5), cpus: Some(2), ..NodeSample::default() }).await;
+    comes_back(
+        &client,
+        Latency {
+            window: seconds,
+            start_ts: nanos - 5,
+            ts: nanos,
+            series: id,
+            source: id,
+            owner: id,
+            service: text(),
+            attributes: vec![("a".to_owned(), "b".to_owned())],
+            lo: vec![0.0, 5.0],
+            hi: vec![5.0_f64.next_up(), f64::INFINITY],
+            n: vec![1, u64::MAX - 1],
+            count: u64::MAX,
+            sum_us: Some(0.1),
+            censored: 3,
+            reset: true,
+            ..Latency::default()
+        },
+    )
+    .await;
+    let ledger = LedgerRow { minute: seconds - seconds % 60, device: text(), owner: id, ..LedgerRow::default() };
+    comes_back(&client, LedgerRow { held_ms: 60_000, energy_mj: u64::MAX, requests: 3, ..ledger }).await;
+    comes_back(&client, OwnerRow { id, kind: "workload".to_owned(), command: text(), ..OwnerRow::default() }).await;
+    let device = Device { id: text(), memory_bytes: 1 << 40, simulated: true, ..Device::default() };
+    comes_back(&client, Device { first_seen: millis - 5, last_seen: millis, ..device }).await;
+    let attributes = vec![("k".to_owned(), "v".to_owned())];
+    comes_back(&client, Event { ts: millis, id, kind: text(), attributes: attributes.clone(), ..Event::default() })
+        .await;
+    let metric = Metric { ts: nanos, start_ts: Some(nanos - 9), series: id, name: text(), ..Metric::default() };
+    comes_back(&client, Metric { attributes, value: None, value_int: Some(i64::MIN), monotonic: true, ..metric }).await;
+    let allocation = Allocation { id, start: millis, end: millis + 1, gpus: 8, ..Allocation::default() };
+    comes_back(&client, Allocation { fraction: 250_000_000_000, owner: id, line: 3, ..allocation }).await;
+    let price = Price { book: text(), gpu_model: "*".to_owned(), valid_from: seconds, ..Price::default() };
+    comes_back(&client, Price { rate: 2_990_000_000_001, currency: "EUR".to_owned(), loaded_at: millis, ..price })
+        .await;
+    comes_back(&client, DeadLetter { id, ts: millis, target: text(), error: text(), row: "{}".to_owned() }).await;
+}
+
+#[tokio::test]
+async fn a_device_seen_again_keeps_its_first_sight_and_takes_the_newest_facts() {
+    let engine = Engine::start().unwrap();
+    let store = collector_support::store(engine.url(), "devices");
+    contador::store::migrate::up(&store).await.unwrap();
+    let millis = i64::try_from(collector_support::now()).unwrap() * 1_000;
+    for (seen, driver) in [(millis, "570"), (millis + 5, "575")] {
+        let row = Device {
+            id: "GPU-1".to_owned(),
+            driver_version: driver.to_owned(),
+            first_seen: seen,
+            last_seen: seen,
+            ..Device::default()
+        };
+        let mut insert = store.client.insert::<Device>(Device::TABLE).await.unwrap();
+        insert.write(&row).await.unwrap();
+        insert.end().await.unwrap();
+    }
+    let rows: Vec<Device> = store.client.query("SELECT ?fields FROM devices FINAL").fetch_all().await.unwrap();
+    let [row] = rows.as_slice() else { panic!("one row, not {rows:?}") };
+    assert_eq!((row.driver_version.as_str(), row.first_seen, row.last_seen), ("575", millis, millis + 5));
+}
