@@ -1,0 +1,4 @@
+//! Block devices.
+/// The reader of `/proc/diskstats`.
+#[derive(Debug)]
+pub struct Disks {}

@@ -1,0 +1,4 @@
+//! The machine.
+/// The reader of `/proc/stat`, `/proc/meminfo` and `/proc/loadavg`.
+#[derive(Debug)]
+pub struct Host {}

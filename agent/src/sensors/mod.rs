@@ -1,0 +1,22 @@
+//! What is: one reader for each interface of the driver or of the kernel.
+//!
+//! A reader turns one interface into plain values ([`sample`]) and keeps nothing but cursors. The GPUs are read
+//! through NVML ([`nvml`]), block devices from `/proc/diskstats` and `/sys/block` ([`disks`]), the machine from
+//! `/proc` ([`host`]). Counters are passed on as the kernel and the driver keep them: rates are computed where
+//! they are read. What a device cannot tell, what it failed to tell, and a zero are three different [`Reading`]s.
+//! Each reader runs on a thread of its own ([`thread`]), which the run loop asks for a sample and never waits for
+//! longer than its deadline: a driver that hangs stops its own sensor and no other.
+
+pub mod disks;
+pub mod host;
+pub mod nvml;
+pub mod reading;
+pub mod sample;
+pub mod thread;
+
+pub use disks::Disks;
+pub use host::Host;
+pub use nvml::{Gpus, NvmlLibrary, SensorError};
+pub use reading::Reading;
+pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, ProcessKind};
+pub use thread::{Answer, SensorThread};

@@ -1,0 +1,183 @@
+//! The plain values that the sensors hand on. Counters are raw: as the driver or the kernel counts them.
+
+use serde::Serialize;
+
+use super::Reading;
+
+/// What a GPU is: read once, when the driver is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuIdentity {
+    /// The driver's own id, `GPU-…`; the device's key everywhere.
+    pub uuid: String,
+    /// The model as the driver names it, such as `NVIDIA H100 80GB HBM3`.
+    pub name: String,
+    /// The driver's index at this moment; not stable over reboots.
+    pub index: u32,
+    /// PCI address, `00000000:01:00.0`.
+    pub pci_bus_id: Option<String>,
+    /// N of `/dev/nvidiaN`.
+    pub minor: Option<u32>,
+    /// The board's serial number, where it has one.
+    pub serial: Option<String>,
+    /// All memory, the driver's reserved part included, in bytes.
+    pub memory_total_bytes: Reading<u64>,
+    /// The power limit in force, in milliwatts.
+    pub power_limit_mw: Reading<u32>,
+    /// Version of the NVIDIA driver.
+    pub driver_version: String,
+    /// The newest CUDA version that the driver supports, such as `12.8`.
+    pub cuda_version: Option<String>,
+    /// `Ampere`, `Ada`, `Hopper`, …
+    pub architecture: Option<String>,
+    /// True when the values come from contador's NVML simulator and not from hardware.
+    pub simulated: bool,
+}
+
+/// One GPU at one instant.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GpuSample {
+    /// When it was taken, in Unix milliseconds.
+    pub ts_ms: i64,
+    /// Whose it is: [`GpuIdentity::uuid`].
+    pub uuid: String,
+    /// Share of the driver's last sampling window in which any kernel ran, 0 to 100 percent.
+    pub utilization_gpu: Reading<f64>,
+    /// Share of the same window in which device memory was read or written, 0 to 100 percent.
+    pub utilization_memory: Reading<f64>,
+    /// All memory in bytes: free + used + reserved.
+    pub memory_total_bytes: Reading<u64>,
+    /// Memory held by processes, in bytes, without the driver's reserved part.
+    pub memory_used_bytes: Reading<u64>,
+    /// Free memory in bytes.
+    pub memory_free_bytes: Reading<u64>,
+    /// Memory that the driver and firmware keep, in bytes.
+    pub memory_reserved_bytes: Reading<u64>,
+    /// The driver's plain power reading in milliwatts (a 1 s average on Ampere and later, except GA100).
+    pub power_mw: Reading<u32>,
+    /// Power averaged by the driver over 1 s, in milliwatts (field 185, scope GPU).
+    pub power_average_mw: Reading<u32>,
+    /// Power at this instant, in milliwatts (field 186, scope GPU).
+    pub power_instant_mw: Reading<u32>,
+    /// Energy since the driver was loaded, in millijoules; starts again at 0 when the driver or the GPU is reset.
+    pub energy_mj: Reading<u64>,
+    /// Temperature of the GPU's core in degrees Celsius.
+    pub temperature_c: Reading<u32>,
+    /// Clock of the streaming multiprocessors in MHz.
+    pub clock_sm_mhz: Reading<u32>,
+    /// Clock of the memory in MHz.
+    pub clock_memory_mhz: Reading<u32>,
+    /// Clock of the graphics domain in MHz.
+    pub clock_graphics_mhz: Reading<u32>,
+    /// Processes that are alive and hold a context on the GPU, by PID; compute and graphics lists merged.
+    pub processes: Reading<Vec<GpuProcess>>,
+    /// How many of the driver's answers were impossible (such as 2619 percent) and dropped from this sample.
+    pub rejected: u32,
+}
+
+/// A process that holds a context on a GPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GpuProcess {
+    /// PID in the host's namespace.
+    pub pid: u32,
+    /// Which of the driver's lists it is in; [`ProcessKind::Compute`] when in both.
+    pub kind: ProcessKind,
+    /// Device memory it holds, in bytes.
+    pub memory_bytes: Reading<u64>,
+    /// Its share of the streaming multiprocessors since the last sample, 0 to 100 percent, where the driver tells it.
+    pub sm_util: Option<f64>,
+}
+
+/// The driver's list that a process is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessKind {
+    /// A CUDA context.
+    Compute,
+    /// A graphics context.
+    Graphics,
+}
+
+/// One whole block device at one instant; all but `in_flight` are counters since the device appeared.
+///
+/// Source: `/proc/diskstats`. The kernel's times are 32-bit milliseconds that wrap after 49.7 days: they are
+/// passed on as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DiskSample {
+    /// When it was taken, in Unix milliseconds.
+    pub ts_ms: i64,
+    /// Kernel name, such as `nvme0n1`.
+    pub device: String,
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read (sectors of 512 bytes).
+    pub read_bytes: u64,
+    /// Time that all reads took together, in milliseconds.
+    pub read_time_ms: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written (sectors of 512 bytes).
+    pub written_bytes: u64,
+    /// Time that all writes took together, in milliseconds.
+    pub write_time_ms: u64,
+    /// Requests in flight now; a gauge.
+    pub in_flight: u64,
+    /// Time with at least one request in flight, in milliseconds.
+    pub io_time_ms: u64,
+    /// Time weighted by the requests in flight, in milliseconds.
+    pub weighted_io_time_ms: u64,
+    /// Discards completed; absent on kernels before 4.18.
+    pub discards: Option<u64>,
+    /// Bytes discarded; absent on kernels before 4.18.
+    pub discarded_bytes: Option<u64>,
+    /// Flushes completed; absent on kernels before 5.5.
+    pub flushes: Option<u64>,
+    /// Time that all flushes took together, in milliseconds; absent on kernels before 5.5.
+    pub flush_time_ms: Option<u64>,
+}
+
+/// The machine at one instant. CPU times are counters since boot, summed over all CPUs.
+///
+/// Sources: `/proc/stat`, `/proc/meminfo`, `/proc/loadavg`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostSample {
+    /// When it was taken, in Unix milliseconds.
+    pub ts_ms: i64,
+    /// Time in user mode, guests not included, in milliseconds.
+    pub cpu_user_ms: u64,
+    /// Time in user mode at low priority, guests not included, in milliseconds.
+    pub cpu_nice_ms: u64,
+    /// Time in kernel mode, in milliseconds.
+    pub cpu_system_ms: u64,
+    /// Idle time, in milliseconds.
+    pub cpu_idle_ms: u64,
+    /// Idle time with a disk request outstanding, in milliseconds.
+    pub cpu_iowait_ms: u64,
+    /// Time in hardware interrupts, in milliseconds.
+    pub cpu_irq_ms: u64,
+    /// Time in software interrupts, in milliseconds.
+    pub cpu_softirq_ms: u64,
+    /// Time that the hypervisor gave to others, in milliseconds.
+    pub cpu_steal_ms: u64,
+    /// Time that guests ran, in milliseconds.
+    pub cpu_guest_ms: u64,
+    /// CPUs online.
+    pub cpu_count: u32,
+    /// Usable memory in bytes.
+    pub memory_total_bytes: u64,
+    /// Memory that can be had without swapping, in bytes; absent on kernels before 3.14.
+    pub memory_available_bytes: Option<u64>,
+    /// Unused memory in bytes.
+    pub memory_free_bytes: u64,
+    /// Page cache and buffers in bytes.
+    pub memory_cached_bytes: u64,
+    /// Swap space in bytes.
+    pub swap_total_bytes: u64,
+    /// Free swap space in bytes.
+    pub swap_free_bytes: u64,
+    /// Load average over 1 minute.
+    pub load_1m: f64,
+    /// Load average over 5 minutes.
+    pub load_5m: f64,
+    /// Load average over 15 minutes.
+    pub load_15m: f64,
+}

@@ -1,0 +1,97 @@
+//! A sensor on a thread of its own, asked for samples and never waited for beyond a deadline.
+//!
+//! Calls into the driver or the kernel can block for ever (a driver in a D state, a dead mount). The run loop
+//! therefore asks every sensor first ([`SensorThread::request`]) and then collects the answers with one common
+//! deadline ([`SensorThread::collect`]). A sensor that has not answered is *stuck*: it is reported with the age of
+//! its request, gets no further request until it answers, and its late answer is handed out when it comes.
+//! At most one request and one answer exist at any time, so nothing can pile up.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+/// What a sensor had to say when it was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer<T> {
+    /// The sample of the outstanding request; it may be of an earlier tick when the sensor had been stuck.
+    Ready(T),
+    /// No answer yet; with the time since the request was made.
+    Stuck(Duration),
+    /// Nothing was asked.
+    Idle,
+    /// The thread has ended by a panic: it can be spawned again, and will not answer any more.
+    Gone,
+}
+
+/// The run loop's end of a sensor's thread.
+#[derive(Debug)]
+pub struct SensorThread<T> {
+    name: &'static str,
+    requests: SyncSender<i64>,
+    answers: mpsc::Receiver<T>,
+    asked: Option<Instant>,
+}
+
+impl<T: Send + 'static> SensorThread<T> {
+    /// Starts the thread `name`. `start` runs on the new thread (opening a driver can block too) and gives the
+    /// function that takes a sample for an instant in Unix milliseconds.
+    ///
+    /// The thread ends when the [`SensorThread`] is dropped and the call that it is in returns; it is never joined.
+    ///
+    /// # Errors
+    /// When the operating system refuses another thread.
+    pub fn spawn<S, F>(name: &'static str, start: S) -> std::io::Result<Self>
+    where
+        S: FnOnce() -> F + Send + 'static,
+        F: FnMut(i64) -> T,
+    {
+        let (requests, asked) = sync_channel(1);
+        let (reply, answers) = mpsc::channel(1);
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let mut sample = start();
+            while let Ok(ts_ms) = asked.recv() {
+                if reply.blocking_send(sample(ts_ms)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { name, requests, answers, asked: None })
+    }
+
+    /// The thread's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Asks for a sample at `ts_ms`. False when the last request is still unanswered or uncollected: nothing is
+    /// asked then, and [`collect`](Self::collect) tells which.
+    pub fn request(&mut self, ts_ms: i64) -> bool {
+        if self.asked.is_some() {
+            return false;
+        }
+        self.asked = Some(Instant::now());
+        // A closed channel shows as `Gone` when collecting.
+        let _ = self.requests.try_send(ts_ms);
+        true
+    }
+
+    /// Time since the outstanding request was made, if there is one.
+    pub fn pending(&self) -> Option<Duration> {
+        self.asked.map(|at| at.elapsed())
+    }
+
+    /// The answer to the outstanding request, waiting for it until `deadline` at the latest.
+    pub async fn collect(&mut self, deadline: tokio::time::Instant) -> Answer<T> {
+        let Some(asked) = self.asked else { return Answer::Idle };
+        match tokio::time::timeout_at(deadline, self.answers.recv()).await {
+            Ok(Some(sample)) => {
+                self.asked = None;
+                Answer::Ready(sample)
+            }
+            Ok(None) => Answer::Gone,
+            Err(_) => Answer::Stuck(asked.elapsed()),
+        }
+    }
+}

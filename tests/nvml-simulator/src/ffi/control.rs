@@ -1,0 +1,40 @@
+//! The symbols that NVML does not have: scenario and clock, for programs that know they talk to the simulator.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_ulonglong};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::out::write_text;
+use super::state::simulator;
+
+/// Takes the scenario at `path` (null: the built-in one) from the next init on; 0, or 1 with the reason in `message`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn contador_nvml_simulator_load(path: *const c_char, message: *mut c_char, length: c_uint) -> c_int {
+    let path = if path.is_null() {
+        None
+    } else {
+        // SAFETY: not null, and then a C string by contract.
+        let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
+        Some(Path::new(OsStr::from_bytes(bytes)))
+    };
+    let Err(error) = simulator().load(path) else { return 0 };
+    let mut reason = error.to_string();
+    while reason.len() >= length.max(1) as usize {
+        reason.pop();
+    }
+    // SAFETY: `message` is null or has `length` bytes by contract.
+    unsafe { write_text(message, length, &reason) };
+    1
+}
+
+/// Holds the clock at `milliseconds`; 0, or 1 when it is already later.
+#[unsafe(no_mangle)]
+extern "C" fn contador_nvml_simulator_hold_clock(milliseconds: c_ulonglong) -> c_int {
+    c_int::from(!simulator().clock().hold(milliseconds))
+}
+
+/// Lets the clock run on.
+#[unsafe(no_mangle)]
+extern "C" fn contador_nvml_simulator_run_clock() {
+    simulator().clock().run();
+}

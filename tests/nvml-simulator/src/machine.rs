@@ -1,0 +1,162 @@
+//! The machine: what cannot be a pure function of time, because processes come and go.
+//!
+//! A GPU's energy is added up piece by piece: each time that other processes are found alive, what the old ones
+//! drew until then is settled, and the new ones count from there on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crate::model::{Alive, GpuState};
+use crate::procscan::holders;
+use crate::scenario::{GpuSpec, Scenario, Which};
+
+/// The GPUs of a scenario, at work.
+#[derive(Debug)]
+pub struct Machine {
+    scenario: Scenario,
+    proc_root: PathBuf,
+    entries: BTreeSet<String>,
+    scanned_ms: Option<u64>,
+    gpus: Vec<Meter>,
+}
+
+/// What one GPU has drawn until `since_ms`, and who has been on it since.
+#[derive(Debug)]
+struct Meter {
+    settled_uj: u128,
+    since_ms: u64,
+    alive: Alive,
+}
+
+/// One GPU at an instant, for an answer.
+#[derive(Debug)]
+pub struct View<'m> {
+    /// Its scenario.
+    pub spec: &'m GpuSpec,
+    /// Its state.
+    pub state: GpuState,
+    /// Energy since the start in millijoules; never falls.
+    pub energy_mj: u64,
+    /// Its index.
+    pub index: u32,
+    /// The instant, in milliseconds since the start.
+    pub now_ms: u64,
+}
+
+impl Machine {
+    /// A machine at the start of its time; processes are looked for under `proc_root` (`/proc`).
+    pub fn new(scenario: Scenario, proc_root: PathBuf) -> Self {
+        let entries = scenario
+            .gpus
+            .iter()
+            .flat_map(|gpu| &gpu.processes)
+            .filter_map(|process| match &process.which {
+                Which::Environ(entry) => Some(entry.clone()),
+                Which::Pid(_) => None,
+            })
+            .collect();
+        let gpus = scenario
+            .gpus
+            .iter()
+            .map(|gpu| Meter { settled_uj: 0, since_ms: 0, alive: alive(gpu, &BTreeMap::new()) })
+            .collect();
+        Self { scenario, proc_root, entries, scanned_ms: None, gpus }
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// GPU `index` at `now_ms`. Processes are looked for again when the last look is at least `rescan_ms` old.
+    pub fn view(&mut self, index: usize, now_ms: u64, rescan_ms: u64) -> Option<View<'_>> {
+        self.look(now_ms, rescan_ms);
+        let (spec, meter) = (self.scenario.gpus.get(index)?, self.gpus.get(index)?);
+        let energy_uj = meter.energy_uj(spec, now_ms);
+        Some(View {
+            spec,
+            state: spec.state(now_ms, &meter.alive),
+            energy_mj: u64::try_from(energy_uj / 1_000).unwrap_or(u64::MAX),
+            index: u32::try_from(index).ok()?,
+            now_ms,
+        })
+    }
+
+    fn look(&mut self, now_ms: u64, rescan_ms: u64) {
+        let fresh = self.scanned_ms.is_some_and(|at| now_ms.saturating_sub(at) < rescan_ms);
+        if self.entries.is_empty() || fresh {
+            return;
+        }
+        self.scanned_ms = Some(now_ms);
+        let found = holders(&self.proc_root, &self.entries);
+        for (spec, meter) in self.scenario.gpus.iter().zip(&mut self.gpus) {
+            let alive = alive(spec, &found);
+            if alive != meter.alive {
+                meter.settled_uj = meter.energy_uj(spec, now_ms);
+                meter.since_ms = meter.since_ms.max(now_ms);
+                meter.alive = alive;
+            }
+        }
+    }
+}
+
+impl Meter {
+    fn energy_uj(&self, spec: &GpuSpec, now_ms: u64) -> u128 {
+        let drawn = spec.energy_uj(now_ms.max(self.since_ms), &self.alive) - spec.energy_uj(self.since_ms, &self.alive);
+        self.settled_uj + drawn
+    }
+}
+
+/// The living processes of each entry. A PID that the scenario names counts as alive: whether it exists is the
+/// caller's to find out, as with the driver.
+fn alive(spec: &GpuSpec, found: &BTreeMap<String, Vec<u32>>) -> Alive {
+    spec.processes
+        .iter()
+        .map(|process| match &process.which {
+            Which::Pid(pid) => vec![*pid],
+            Which::Environ(entry) => found.get(entry).cloned().unwrap_or_default(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn machine(settings: &str, root: &Path) -> Machine {
+        let text = format!("[[gpu]]\nmodel = \"h100-80gb\"\n{settings}");
+        Machine::new(Scenario::parse(Path::new("test"), &text, None).expect("a scenario"), root.to_owned())
+    }
+
+    #[test]
+    fn energy_follows_the_processes_that_come_and_go() {
+        let root = tempfile::tempdir().expect("a directory");
+        let process = root.path().join("42");
+        let settings = "idle_without_processes = true\n[[gpu.process]]\nenviron = \"JOB=a\"\nsm_util = 50";
+        let mut machine = machine(settings, root.path());
+        let mut energy = |now_ms| machine.view(0, now_ms, 500).expect("a GPU").energy_mj;
+        // Idle: 70 W.
+        assert_eq!(energy(0), 0);
+        assert_eq!(energy(10_000), 700_000);
+        fs::create_dir(&process).expect("a process");
+        fs::write(process.join("environ"), "A=1\0JOB=a\0").expect("its environment");
+        // Seen at 10.5 s only; then 385 W.
+        assert_eq!(energy(10_499), 734_930);
+        assert_eq!(energy(10_500), 735_000);
+        assert_eq!(energy(20_500), 735_000 + 3_850_000);
+        fs::remove_dir_all(&process).expect("its end");
+        assert_eq!(energy(21_000), 735_000 + 3_850_000 + 192_500);
+        assert_eq!(energy(22_000), 735_000 + 3_850_000 + 192_500 + 70_000);
+    }
+
+    #[test]
+    fn a_named_pid_is_listed_even_when_it_does_not_exist() {
+        let mut machine = machine("[[gpu.process]]\npid = 4194304\nmemory_mib = 7", Path::new("/nonexistent"));
+        let view = machine.view(0, 0, 500).expect("a GPU");
+        assert_eq!(view.state.processes[0].pid, 4_194_304);
+        assert_eq!(view.state.utilization, 100_000);
+        assert!(machine.view(1, 0, 500).is_none());
+    }
+}

@@ -1,0 +1,211 @@
+//! What a GPU looks like at an instant: a pure function of the scenario, the time and the living processes.
+
+use std::borrow::Cow;
+
+use crate::curve::Curve;
+use crate::scenario::GpuSpec;
+
+/// 100 percent, in thousandths of a percent.
+pub const FULL: u64 = 100_000;
+
+/// The PIDs that are alive, for each process entry of a GPU's scenario, in its order.
+pub type Alive = Vec<Vec<u32>>;
+
+/// A GPU at an instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuState {
+    /// Utilisation of the GPU in thousandths of a percent.
+    pub utilization: u64,
+    /// Utilisation of the memory interface in thousandths of a percent; three fifths of the GPU's.
+    pub memory_utilization: u64,
+    /// All memory, in bytes: reserved + used + free.
+    pub memory_total: u64,
+    /// Kept by driver and firmware, in bytes.
+    pub memory_reserved: u64,
+    /// Held by processes, in bytes.
+    pub memory_used: u64,
+    /// Free, in bytes.
+    pub memory_free: u64,
+    /// Power in milliwatts: from idle at 0 percent in a straight line to the limit at 100 percent.
+    pub power_mw: u32,
+    /// Core temperature in degrees Celsius.
+    pub temperature_c: u32,
+    /// SM and graphics clock in MHz.
+    pub sm_mhz: u32,
+    /// Memory clock in MHz.
+    pub memory_mhz: u32,
+    /// The processes that hold it.
+    pub processes: Vec<ProcessState>,
+}
+
+/// A process on a GPU at an instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessState {
+    /// Its PID.
+    pub pid: u32,
+    /// Device memory in bytes.
+    pub memory_bytes: u64,
+    /// Its part of the GPU's utilisation, in thousandths of a percent.
+    pub sm_util: u64,
+    /// In the graphics list.
+    pub graphics: bool,
+}
+
+impl GpuSpec {
+    /// The GPU's state at `t` milliseconds with these processes alive.
+    pub fn state(&self, t: u64, alive: &Alive) -> GpuState {
+        let p = self.profile;
+        let utilization = self.load(alive).at(t).min(FULL);
+        let processes = self.split(utilization, alive);
+        let held: u64 = processes.iter().map(|process| process.memory_bytes).sum();
+        let capacity = p.memory_total - p.memory_reserved;
+        let declared = if self.is_deserted(alive) { 0 } else { self.memory.as_ref().map_or(0, |curve| curve.at(t)) };
+        let memory_used = declared.max(held).min(capacity);
+        let busy = utilization > 0;
+        GpuState {
+            utilization,
+            memory_utilization: utilization * 3 / 5,
+            memory_total: p.memory_total,
+            memory_reserved: p.memory_reserved,
+            memory_used,
+            memory_free: capacity - memory_used,
+            power_mw: between((p.power_idle_mw, p.power_limit_mw), utilization),
+            temperature_c: between(p.temperature_c, utilization),
+            sm_mhz: if busy { p.sm_mhz.1 } else { p.sm_mhz.0 },
+            memory_mhz: if busy { p.memory_mhz.1 } else { p.memory_mhz.0 },
+            processes,
+        }
+    }
+
+    /// The energy in microjoules from 0 to `t` milliseconds, if these processes are alive all the time.
+    ///
+    /// The exact integral of the power, rounded down; never falls as `t` rises.
+    pub fn energy_uj(&self, t: u64, alive: &Alive) -> u128 {
+        let (idle, limit) = (self.profile.power_idle_mw, self.profile.power_limit_mw);
+        // mW · ms = µJ
+        let active = u128::from(limit - idle) * self.load(alive).area(t) / u128::from(FULL);
+        u128::from(idle) * u128::from(t) + active
+    }
+
+    fn is_deserted(&self, alive: &Alive) -> bool {
+        self.idle_without_processes && alive.iter().all(Vec::is_empty)
+    }
+
+    /// The utilisation over time while these processes are alive.
+    fn load(&self, alive: &Alive) -> Cow<'_, Curve> {
+        if self.is_deserted(alive) {
+            return Cow::Owned(Curve::constant(0));
+        }
+        match &self.utilization {
+            Some(curve) => Cow::Borrowed(curve),
+            None => Cow::Owned(Curve::constant(self.asked(alive).min(FULL))),
+        }
+    }
+
+    /// What the living processes ask for together; can be above 100 percent.
+    fn asked(&self, alive: &Alive) -> u64 {
+        self.processes.iter().zip(alive).filter(|(_, pids)| !pids.is_empty()).map(|(spec, _)| spec.sm_util).sum()
+    }
+
+    /// The living processes, with the GPU's utilisation split in proportion to what they ask for.
+    fn split(&self, utilization: u64, alive: &Alive) -> Vec<ProcessState> {
+        let asked = self.asked(alive).max(1);
+        let mut processes = Vec::new();
+        for (spec, pids) in self.processes.iter().zip(alive) {
+            let count = pids.len().max(1) as u64;
+            let sm_util = utilization * spec.sm_util / asked;
+            for (position, &pid) in (0u64..).zip(pids) {
+                processes.push(ProcessState {
+                    pid,
+                    memory_bytes: part(spec.memory_bytes, count, position),
+                    sm_util: part(sm_util, count, position),
+                    graphics: spec.graphics,
+                });
+            }
+        }
+        processes
+    }
+}
+
+/// The `position`th of `count` even parts of `whole`; they add up to it.
+fn part(whole: u64, count: u64, position: u64) -> u64 {
+    whole / count + u64::from(position < whole % count)
+}
+
+/// The straight line from `low` at 0 percent to `high` at 100 percent, rounded down.
+fn between((low, high): (u32, u32), utilization: u64) -> u32 {
+    let above = u64::from(high - low) * utilization.min(FULL) / FULL;
+    low + u32::try_from(above).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    fn gpu(settings: &str) -> GpuSpec {
+        let text = format!("[[gpu]]\nmodel = \"h100-80gb\"\n{settings}");
+        Scenario::parse(Path::new("test"), &text, None).expect("a scenario").gpus.remove(0)
+    }
+
+    const TWO_PROCESSES: &str = r#"
+        [[gpu.process]]
+        environ = "JOB=a"
+        memory_mib = 1000
+        sm_util = 60
+        [[gpu.process]]
+        environ = "JOB=b"
+        memory_mib = 500
+        sm_util = 20
+    "#;
+
+    #[test]
+    fn a_deserted_gpu_is_idle_and_only_its_reserved_memory_is_gone() {
+        let gpu = gpu(&format!("utilization = 70\nmemory_mib = 9000\nidle_without_processes = true\n{TWO_PROCESSES}"));
+        let state = gpu.state(5_000, &vec![vec![], vec![]]);
+        assert_eq!((state.utilization, state.memory_used, state.power_mw), (0, 0, 70_000));
+        assert_eq!(state.memory_free, state.memory_total - state.memory_reserved);
+        assert_eq!(gpu.energy_uj(5_000, &vec![vec![], vec![]]), 70_000 * 5_000);
+        assert_eq!(gpu.state(5_000, &vec![vec![], vec![9]]).utilization, 70_000);
+    }
+
+    #[test]
+    fn processes_share_what_their_entry_declares() {
+        let gpu = gpu(TWO_PROCESSES);
+        let state = gpu.state(0, &vec![vec![10, 11, 12], vec![20]]);
+        assert_eq!(state.utilization, 80_000);
+        assert_eq!(state.processes.iter().map(|p| p.sm_util).collect::<Vec<_>>(), [20_000, 20_000, 20_000, 20_000]);
+        assert_eq!(state.memory_used, 1_500 * 1024 * 1024);
+        // 70 W + 80 % of 630 W.
+        assert_eq!(state.power_mw, 574_000);
+    }
+
+    proptest! {
+        #[test]
+        fn memory_and_utilisation_always_add_up(
+            t in 0u64..10_000_000, a in proptest::collection::vec(1u32..9_999, 0..5), b in proptest::collection::vec(1u32..9_999, 0..5),
+            used in 0u32..80_000, util in 0u32..=100,
+        ) {
+            let gpu = gpu(&format!("utilization = {util}\nmemory_mib = {used}\n{TWO_PROCESSES}"));
+            let alive = vec![a, b];
+            let s = gpu.state(t, &alive);
+            prop_assert_eq!(s.memory_free + s.memory_used + s.memory_reserved, s.memory_total);
+            prop_assert!(s.processes.iter().map(|p| p.sm_util).sum::<u64>() <= s.utilization);
+            prop_assert!(s.processes.iter().map(|p| p.memory_bytes).sum::<u64>() <= s.memory_used);
+            prop_assert!((70_000..=700_000).contains(&s.power_mw));
+        }
+
+        #[test]
+        fn energy_is_monotonic_and_the_integral_of_power(t in 0u64..200_000, step in 1u64..2_000) {
+            let gpu = gpu("utilization = { wave = { min = 3, max = 97, period = \"7s\" } }");
+            let (from, to) = (gpu.energy_uj(t, &vec![]), gpu.energy_uj(t + step, &vec![]));
+            prop_assert!(to >= from);
+            let sum: u64 = (t..t + step).map(|ms| u64::from(gpu.state(ms, &vec![]).power_mw)).sum();
+            // Left sums: within half the change of power over each millisecond (at most 0.2 W here).
+            let off = (to - from).abs_diff(u128::from(sum));
+            prop_assert!(off <= u128::from(step) * 200 + 2, "{off} µJ off after {step} ms");
+        }
+    }
+}

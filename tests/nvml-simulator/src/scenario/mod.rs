@@ -1,0 +1,260 @@
+//! The scenario: which GPUs the machine has and what they do over time.
+//!
+//! A TOML file is read into `raw` (unknown keys are refused there), whose time lines become curves in `values`,
+//! and checked into the [`Scenario`] here, so that whatever is accepted can be simulated. [`call`] names the NVML
+//! calls that a scenario can refuse or falsify. An example with every key is `scenarios/example.toml` beside this
+//! crate's source.
+
+pub mod call;
+mod raw;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use crate::curve::Curve;
+use crate::profiles::{PROFILES, Profile, profile};
+use call::{Answer, Call, Refusal};
+
+/// A checked scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Version of the driver, such as `570.133.20`.
+    pub driver_version: String,
+    /// Version of NVML.
+    pub nvml_version: String,
+    /// CUDA version as NVML has it: 12080 is 12.8.
+    pub cuda_version: i32,
+    /// The GPUs, by index.
+    pub gpus: Vec<GpuSpec>,
+}
+
+/// One GPU of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GpuSpec {
+    /// The model.
+    pub profile: &'static Profile,
+    /// `GPU-…`
+    pub uuid: String,
+    /// Utilisation in thousandths of a percent; absent: what the living processes add up to.
+    pub utilization: Option<Curve>,
+    /// Used memory in bytes; absent: what the living processes add up to.
+    pub memory: Option<Curve>,
+    /// Idle (no utilisation, no memory used) while none of its processes lives.
+    pub idle_without_processes: bool,
+    /// The processes that can hold it.
+    pub processes: Vec<ProcessSpec>,
+    /// Calls that answer an error.
+    pub refused: BTreeMap<Call, Refusal>,
+    /// Values that are replaced by another, however impossible.
+    pub answers: BTreeMap<Answer, u64>,
+}
+
+/// A process, or all processes with one environment variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessSpec {
+    /// Which processes.
+    pub which: Which,
+    /// Device memory in bytes, shared by all of them.
+    pub memory_bytes: u64,
+    /// Their share of the SMs in thousandths of a percent, shared by all of them.
+    pub sm_util: u64,
+    /// In the graphics list instead of the compute list.
+    pub graphics: bool,
+}
+
+/// How a scenario names processes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Which {
+    /// This PID, whether it exists or not.
+    Pid(u32),
+    /// Every living process of the machine whose environment has exactly this entry, `KEY=value`.
+    Environ(String),
+}
+
+/// Why a scenario cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file cannot be read.
+    #[error("{}: {source}: expected a readable scenario file", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Not TOML, or not a scenario's shape.
+    #[error("{}: {message}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// The parser's message, with line and column.
+        message: String,
+    },
+    /// A value that cannot be simulated.
+    #[error("{}: {key}: {fault}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key, such as `gpu[0].process[1].pid`.
+        key: String,
+        /// What is wrong, and what was expected.
+        fault: String,
+    },
+}
+
+/// A fault at a key, before the file's path is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    key: String,
+    fault: String,
+}
+
+impl Fault {
+    pub(crate) fn new(key: impl Into<String>, fault: impl Into<String>) -> Self {
+        Self { key: key.into(), fault: fault.into() }
+    }
+}
+
+/// The scenario that is used when no file is named.
+const BUILT_IN: &str = r#"
+[[gpu]]
+model = "h100-80gb"
+count = 2
+utilization = { wave = { min = 10, max = 90, period = "60s" } }
+memory_mib = 40960
+"#;
+
+impl Scenario {
+    /// The built-in scenario: two H100, 10 to 90 percent busy in a wave of one minute.
+    ///
+    /// # Errors
+    /// Never, short of a mistake in this crate.
+    pub fn built_in(seed: Option<&str>) -> Result<Self, ScenarioError> {
+        Self::parse(Path::new("built-in scenario"), BUILT_IN, seed)
+    }
+
+    /// Reads a scenario file. `seed` replaces the file's.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a scenario; the message names path, key and expectation.
+    pub fn read(path: &Path, seed: Option<&str>) -> Result<Self, ScenarioError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ScenarioError::Read { path: path.to_owned(), source })?;
+        Self::parse(path, &text, seed)
+    }
+
+    /// Reads a scenario from `text`; `path` is for messages. `seed` replaces the text's.
+    ///
+    /// # Errors
+    /// When it is not a scenario; the message names path, key and expectation.
+    pub fn parse(path: &Path, text: &str, seed: Option<&str>) -> Result<Self, ScenarioError> {
+        let raw: raw::Scenario = toml::from_str(text).map_err(|error| ScenarioError::Parse {
+            path: path.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        check(raw, seed).map_err(|Fault { key, fault }| ScenarioError::Value { path: path.to_owned(), key, fault })
+    }
+}
+
+fn check(raw: raw::Scenario, seed: Option<&str>) -> Result<Scenario, Fault> {
+    let cuda_version = values::cuda_version("cuda_version", &raw.cuda_version)?;
+    let seed = seed.unwrap_or(&raw.seed);
+    let mut gpus = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (position, gpu) in raw.gpu.iter().enumerate() {
+        let key = format!("gpu[{position}]");
+        if gpu.count == 0 || gpu.count > 64 {
+            return Err(Fault::new(format!("{key}.count"), format!("{} GPUs: expected 1 to 64", gpu.count)));
+        }
+        if gpu.uuid.is_some() && gpu.count != 1 {
+            return Err(Fault::new(
+                format!("{key}.uuid"),
+                format!("one uuid for {} GPUs: expected count = 1", gpu.count),
+            ));
+        }
+        for _ in 0..gpu.count {
+            let spec = check_gpu(&key, gpu, seed, gpus.len())?;
+            if !seen.insert(spec.uuid.clone()) {
+                return Err(Fault::new(
+                    format!("{key}.uuid"),
+                    format!("{} is used twice: expected one GPU a uuid", spec.uuid),
+                ));
+            }
+            gpus.push(spec);
+        }
+    }
+    Ok(Scenario { driver_version: raw.driver_version, nvml_version: raw.nvml_version, cuda_version, gpus })
+}
+
+fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuSpec, Fault> {
+    let profile = profile(&raw.model).ok_or_else(|| {
+        let known: Vec<_> = PROFILES.iter().map(|p| p.key).collect();
+        Fault::new(
+            format!("{key}.model"),
+            format!("\"{}\" is unknown: expected one of {}", raw.model, known.join(", ")),
+        )
+    })?;
+    let capacity = profile.memory_total - profile.memory_reserved;
+    let utilization = raw.utilization.as_ref().map(|v| values::percent_curve(&format!("{key}.utilization"), v));
+    let memory = raw.memory_mib.as_ref().map(|v| values::mib_curve(&format!("{key}.memory_mib"), v, capacity));
+    let mut processes = Vec::new();
+    for (position, process) in raw.process.iter().enumerate() {
+        processes.push(check_process(&format!("{key}.process[{position}]"), process, capacity)?);
+    }
+    let mut refused = BTreeMap::new();
+    for name in &raw.unsupported {
+        refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
+    }
+    for (name, error) in &raw.errors {
+        let key = format!("{key}.errors");
+        refused.insert(Call::parse(&key, name)?, Refusal::parse(&format!("{key}.{name}"), error)?);
+    }
+    let mut answers = BTreeMap::new();
+    for (name, value) in &raw.answers {
+        let key = format!("{key}.answers");
+        answers.insert(Answer::parse(&key, name)?, values::answer(&format!("{key}.{name}"), value)?);
+    }
+    Ok(GpuSpec {
+        profile,
+        uuid: match &raw.uuid {
+            Some(uuid) => values::gpu_uuid(&format!("{key}.uuid"), uuid)?,
+            None => derived_uuid(seed, index),
+        },
+        utilization: utilization.transpose()?,
+        memory: memory.transpose()?,
+        idle_without_processes: raw.idle_without_processes,
+        processes,
+        refused,
+        answers,
+    })
+}
+
+fn check_process(key: &str, raw: &raw::Process, capacity: u64) -> Result<ProcessSpec, Fault> {
+    let which = match (raw.pid, &raw.environ) {
+        (Some(pid), None) if pid > 0 => Which::Pid(pid),
+        (Some(pid), None) => return Err(Fault::new(format!("{key}.pid"), format!("{pid}: expected a PID above 0"))),
+        (None, Some(entry)) if entry.find('=').is_some_and(|at| at > 0) => Which::Environ(entry.clone()),
+        (None, Some(entry)) => {
+            return Err(Fault::new(format!("{key}.environ"), format!("\"{entry}\": expected KEY=value")));
+        }
+        _ => return Err(Fault::new(key, "expected either pid or environ")),
+    };
+    Ok(ProcessSpec {
+        which,
+        memory_bytes: values::mib(&format!("{key}.memory_mib"), raw.memory_mib, capacity)?,
+        sm_util: values::percent(&format!("{key}.sm_util"), raw.sm_util)?,
+        graphics: raw.graphics,
+    })
+}
+
+/// A UUID that depends on nothing but the seed and the index.
+fn derived_uuid(seed: &str, index: usize) -> String {
+    let name = format!("contador-nvml-simulator/{seed}/{index}");
+    format!("GPU-{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

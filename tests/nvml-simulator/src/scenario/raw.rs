@@ -1,0 +1,86 @@
+//! A scenario file's shape, as it is written.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Value;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scenario {
+    /// Makes the UUIDs of this scenario differ from those of another one.
+    #[serde(default = "seed")]
+    pub seed: String,
+    #[serde(default = "driver_version")]
+    pub driver_version: String,
+    #[serde(default = "nvml_version")]
+    pub nvml_version: String,
+    /// `"12.8"`
+    #[serde(default = "cuda_version")]
+    pub cuda_version: String,
+    #[serde(default)]
+    pub gpu: Vec<Gpu>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gpu {
+    pub model: String,
+    #[serde(default = "one")]
+    pub count: u32,
+    pub uuid: Option<String>,
+    /// Percent: a number, `[{ at = "0s", value = 20 }, …]`, or `{ wave = { min, max, period } }`.
+    pub utilization: Option<Value>,
+    /// MiB: as `utilization`.
+    pub memory_mib: Option<Value>,
+    #[serde(default)]
+    pub idle_without_processes: bool,
+    #[serde(default)]
+    pub process: Vec<Process>,
+    /// Calls that answer NVML_ERROR_NOT_SUPPORTED.
+    #[serde(default)]
+    pub unsupported: Vec<String>,
+    /// Calls that answer another error.
+    #[serde(default)]
+    pub errors: BTreeMap<String, String>,
+    /// Values that are replaced by another.
+    #[serde(default)]
+    pub answers: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Process {
+    pub pid: Option<u32>,
+    pub environ: Option<String>,
+    #[serde(default)]
+    pub memory_mib: f64,
+    #[serde(default = "hundred")]
+    pub sm_util: f64,
+    #[serde(default)]
+    pub graphics: bool,
+}
+
+fn seed() -> String {
+    "contador".to_owned()
+}
+
+fn driver_version() -> String {
+    "570.133.20".to_owned()
+}
+
+fn nvml_version() -> String {
+    "12.570.133.20".to_owned()
+}
+
+fn cuda_version() -> String {
+    "12.8".to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn hundred() -> f64 {
+    100.0
+}

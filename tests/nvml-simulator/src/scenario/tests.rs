@@ -1,0 +1,86 @@
+//! What is accepted, what is refused, and in which words.
+
+use super::*;
+
+fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse(Path::new("s.toml"), text, None)
+}
+
+fn fault(text: &str) -> String {
+    parse(text).expect_err("a fault").to_string()
+}
+
+#[test]
+fn the_built_in_scenario_has_two_gpus_with_uuids_of_the_seed() {
+    let one = Scenario::built_in(None).expect("built in");
+    let again = Scenario::built_in(None).expect("built in");
+    let other = Scenario::built_in(Some("node-b")).expect("built in");
+    assert_eq!(one, again);
+    assert_eq!(one.gpus.len(), 2);
+    assert_ne!(one.gpus[0].uuid, one.gpus[1].uuid);
+    assert_ne!(one.gpus[0].uuid, other.gpus[0].uuid);
+    assert_eq!(one.cuda_version, 12_080);
+}
+
+#[test]
+fn the_example_file_is_a_scenario() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/example.toml");
+    let scenario = Scenario::read(&path, None).expect("the example");
+    assert_eq!(scenario.gpus.len(), 4);
+}
+
+#[test]
+fn faults_name_path_key_and_expectation() {
+    let gpu = "[[gpu]]\nmodel = \"l4\"\n";
+    assert_eq!(
+        fault("[[gpu]]\nmodel = \"v100\""),
+        "s.toml: gpu[0].model: \"v100\" is unknown: expected one of a100-80gb, h100-80gb, h200-141gb, l4, rtx-4090"
+    );
+    assert_eq!(
+        fault(&format!("{gpu}utilization = 120")),
+        "s.toml: gpu[0].utilization: 120 percent: expected a number from 0 to 100"
+    );
+    assert_eq!(
+        fault(&format!("{gpu}utilization = [{{ at = 30, value = 1 }}]")),
+        "s.toml: gpu[0].utilization[0].at: 30: expected a duration with its unit, such as \"250ms\", \"30s\", \"5m\" or \"1h\""
+    );
+    assert_eq!(
+        fault(&format!("{gpu}utilization = {{ wave = {{ min = 1, max = 2 }} }}")),
+        "s.toml: gpu[0].utilization.wave.period: missing: expected { min, max, period }"
+    );
+    assert_eq!(
+        fault(&format!("{gpu}utilization = [{{ at = \"2s\", value = 1 }}, {{ at = \"1s\", value = 1 }}]")),
+        "s.toml: gpu[0].utilization: the point at 1000 ms is not after the one at 2000 ms: expected rising times"
+    );
+    assert_eq!(
+        fault(&format!("{gpu}memory_mib = 23000")),
+        "s.toml: gpu[0].memory_mib: 23000 MiB: expected a number from 0 to 22568, what the GPU has beside its reserved memory"
+    );
+    assert_eq!(
+        fault(&format!("{gpu}[[gpu.process]]\nmemory_mib = 1")),
+        "s.toml: gpu[0].process[0]: expected either pid or environ"
+    );
+    assert_eq!(
+        fault(&format!("{gpu}[[gpu.process]]\nenviron = \"=train\"")),
+        "s.toml: gpu[0].process[0].environ: \"=train\": expected KEY=value"
+    );
+    assert!(
+        fault(&format!("{gpu}unsupported = [\"power\"]"))
+            .starts_with("s.toml: gpu[0].unsupported: \"power\" is not a call: expected one of serial, pci_info, "),
+    );
+    let uuid = "uuid = \"GPU-00000000-0000-0000-0000-000000000001\"\n";
+    assert!(fault(&format!("{gpu}{uuid}{gpu}{uuid}")).contains("gpu[1].uuid: GPU-0"));
+    assert!(fault(&format!("{gpu}utilisation = 1")).contains("unknown field `utilisation`"), "the key is named");
+    assert!(fault(&format!("{gpu}utilisation = 1")).contains("line 3"), "and its line");
+    assert!(
+        Scenario::read(Path::new("/nonexistent/s.toml"), None)
+            .expect_err("no file")
+            .to_string()
+            .contains("/nonexistent/s.toml: No such file or directory (os error 2): expected a readable scenario file")
+    );
+}
+
+#[test]
+fn no_gpus_is_a_scenario_too() {
+    assert_eq!(parse("").expect("empty").gpus, vec![]);
+}
