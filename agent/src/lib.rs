@@ -6,4 +6,5 @@
 //! drives them; [`config`] says how; [`cli`] is the command line.
 
 pub mod ledger;
+pub mod outbox;
 pub mod sensors;
