@@ -1,4 +1,88 @@
-//! The machine.
-/// The reader of `/proc/stat`, `/proc/meminfo` and `/proc/loadavg`.
-#[derive(Debug)]
-pub struct Host {}
+//! The machine: `/proc/stat`, `/proc/meminfo` and `/proc/loadavg`.
+
+use std::path::{Path, PathBuf};
+
+use procfs::{FromRead, FromReadSI, KernelStats, LoadAverage, Meminfo, ProcError, ProcResult};
+
+use super::kernel::KernelError;
+use super::sample::HostSample;
+
+/// The reader of the machine's CPU time, memory and load.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+}
+
+impl Host {
+    /// A reader under `proc_root` (`/proc`).
+    pub fn new(proc_root: impl Into<PathBuf>) -> Self {
+        Self { root: proc_root.into() }
+    }
+
+    /// The machine at `ts_ms` (Unix milliseconds).
+    ///
+    /// # Errors
+    /// When one of the three files cannot be read or is not the kernel's.
+    pub fn sample(&mut self, ts_ms: i64) -> Result<HostSample, KernelError> {
+        let stat: KernelStats = self.file("stat", "CPU times as in proc_stat(5)", |path| {
+            KernelStats::from_file(path, procfs::current_system_info())
+        })?;
+        let memory: Meminfo = self.file("meminfo", "memory as in proc_meminfo(5)", Meminfo::from_file)?;
+        let load: LoadAverage = self.file("loadavg", "load averages as in proc_loadavg(5)", LoadAverage::from_file)?;
+        let cpu = &stat.total;
+        // The kernel counts guests a second time, in user and nice.
+        let guest = cpu.guest_ms().unwrap_or(0);
+        let guest_nice = cpu.guest_nice_ms().unwrap_or(0);
+        Ok(HostSample {
+            ts_ms,
+            cpu_user_ms: cpu.user_ms().saturating_sub(guest),
+            cpu_nice_ms: cpu.nice_ms().saturating_sub(guest_nice),
+            cpu_system_ms: cpu.system_ms(),
+            cpu_idle_ms: cpu.idle_ms(),
+            cpu_iowait_ms: cpu.iowait_ms().unwrap_or(0),
+            cpu_irq_ms: cpu.irq_ms().unwrap_or(0),
+            cpu_softirq_ms: cpu.softirq_ms().unwrap_or(0),
+            cpu_steal_ms: cpu.steal_ms().unwrap_or(0),
+            cpu_guest_ms: guest.saturating_add(guest_nice),
+            cpu_count: u32::try_from(stat.cpu_time.len()).unwrap_or(u32::MAX),
+            memory_total_bytes: memory.mem_total,
+            memory_available_bytes: memory.mem_available,
+            memory_free_bytes: memory.mem_free,
+            memory_cached_bytes: memory.cached.saturating_add(memory.buffers),
+            swap_total_bytes: memory.swap_total,
+            swap_free_bytes: memory.swap_free,
+            load_1m: hundredths(load.one),
+            load_5m: hundredths(load.five),
+            load_15m: hundredths(load.fifteen),
+        })
+    }
+
+    fn file<T>(
+        &self,
+        name: &str,
+        expected: &'static str,
+        read: impl FnOnce(PathBuf) -> ProcResult<T>,
+    ) -> Result<T, KernelError> {
+        let path = self.root.join(name);
+        read(path.clone()).map_err(|error| fault(&path, error, expected))
+    }
+}
+
+fn fault(path: &Path, error: ProcError, expected: &'static str) -> KernelError {
+    match error {
+        ProcError::Io(source, _) => KernelError::read(path, source),
+        ProcError::NotFound(_) => KernelError::read(path, std::io::ErrorKind::NotFound.into()),
+        ProcError::PermissionDenied(_) => KernelError::read(path, std::io::ErrorKind::PermissionDenied.into()),
+        ProcError::Incomplete(_) => KernelError::shape(path, "cut short", expected),
+        ProcError::Other(message) => KernelError::shape(path, message, expected),
+        ProcError::InternalError(error) => KernelError::shape(path, error.msg, expected),
+    }
+}
+
+/// The kernel writes two decimals; single precision would show more.
+fn hundredths(load: f32) -> f64 {
+    (f64::from(load) * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@
 
 pub mod disks;
 pub mod host;
+pub mod kernel;
 pub mod nvml;
 pub mod reading;
 pub mod sample;
@@ -16,6 +17,7 @@ pub mod thread;
 
 pub use disks::Disks;
 pub use host::Host;
+pub use kernel::KernelError;
 pub use nvml::{Gpus, NvmlLibrary, SensorError};
 pub use reading::Reading;
 pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, ProcessKind};

@@ -95,3 +95,100 @@ impl<T: Send + 'static> SensorThread<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A deadline that has passed: what has not answered by now is stuck. No test waits for time to pass.
+    fn now() -> tokio::time::Instant {
+        tokio::time::Instant::now()
+    }
+
+    /// A deadline so far off that only a broken sensor would reach it.
+    fn far() -> tokio::time::Instant {
+        now() + Duration::from_secs(3_600)
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime")
+    }
+
+    #[test]
+    fn a_sensor_that_blocks_is_stuck_and_delays_no_other() {
+        let (release, blocked) = mpsc::channel::<()>();
+        let mut hung = SensorThread::spawn("hung", move || {
+            move |ts_ms| {
+                blocked.recv().expect("the test goes on");
+                ts_ms
+            }
+        })
+        .expect("a thread");
+        let mut healthy = SensorThread::spawn("healthy", || |ts_ms: i64| ts_ms * 2).expect("a thread");
+        runtime().block_on(async {
+            assert!(hung.request(1) && healthy.request(1));
+            assert_eq!(healthy.collect(far()).await, Answer::Ready(2));
+            assert!(matches!(hung.collect(now()).await, Answer::Stuck(_)));
+            for tick in 2..100 {
+                assert!(!hung.request(tick), "a stuck sensor is asked nothing more");
+                assert!(healthy.request(tick));
+                assert_eq!(healthy.collect(far()).await, Answer::Ready(tick * 2));
+                assert!(matches!(hung.collect(now()).await, Answer::Stuck(_)));
+            }
+            let pending = hung.pending().expect("a request");
+            assert!(hung.pending().expect("a request") >= pending, "its age only grows");
+            release.send(()).expect("the sensor waits");
+            assert_eq!(hung.collect(far()).await, Answer::Ready(1), "the late answer is handed out once");
+            assert_eq!(hung.collect(far()).await, Answer::Idle);
+            assert!(hung.request(100));
+            release.send(()).expect("the sensor waits");
+            assert_eq!(hung.collect(far()).await, Answer::Ready(100));
+        });
+    }
+
+    #[test]
+    fn a_start_that_blocks_is_stuck_too() {
+        let (release, blocked) = mpsc::channel::<()>();
+        let mut sensor = SensorThread::spawn("opening", move || {
+            blocked.recv().expect("the test goes on");
+            |ts_ms| ts_ms
+        })
+        .expect("a thread");
+        runtime().block_on(async {
+            assert!(sensor.request(7));
+            assert!(matches!(sensor.collect(now()).await, Answer::Stuck(_)));
+            release.send(()).expect("the sensor waits");
+            assert_eq!(sensor.collect(far()).await, Answer::Ready(7));
+        });
+    }
+
+    #[test]
+    fn a_sensor_that_panics_is_gone() {
+        let mut sensor: SensorThread<i64> =
+            SensorThread::spawn("broken", || |_| std::panic::resume_unwind(Box::new("on purpose"))).expect("a thread");
+        runtime().block_on(async {
+            assert_eq!(sensor.collect(far()).await, Answer::Idle);
+            assert!(sensor.request(1));
+            assert_eq!(sensor.collect(far()).await, Answer::Gone);
+            assert!(!sensor.request(2));
+            assert_eq!(sensor.collect(far()).await, Answer::Gone);
+        });
+        assert_eq!(sensor.name(), "broken");
+    }
+
+    #[test]
+    fn a_dropped_sensor_ends_its_thread() {
+        let (ended, end) = mpsc::channel::<()>();
+        let sensor = SensorThread::spawn("short", move || {
+            move |ts_ms: i64| {
+                let _keep = &ended;
+                ts_ms
+            }
+        })
+        .expect("a thread");
+        drop(sensor);
+        assert!(end.recv().is_err(), "the thread has let go of what it held");
+    }
+}
