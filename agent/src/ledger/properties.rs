@@ -36,7 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => -5_000_i64..0,
     ];
     let holder = (0_u8..4, 0_u64..1 << 36, prop::option::of(0_u8..=100));
-    let energy = prop_oneof![9 => (0_u64..700_000).prop_map(Energy::Rises), 1 => (0_u64..9_000).prop_map(Energy::Resets)];
+    let energy =
+        prop_oneof![9 => (0_u64..700_000).prop_map(Energy::Rises), 1 => (0_u64..9_000).prop_map(Energy::Resets)];
     (after, prop::collection::vec(holder, 0..5), prop::option::of(0_u32..=1_000_000), energy, prop::bool::weighted(0.1))
         .prop_map(|(after_ms, holders, utilization_ppm, energy, restart)| Step {
             after_ms,

@@ -6,15 +6,15 @@
 //! records first, and lets it go when the collector has answered with success; [`answer`] says what any other answer
 //! means. [`keeper`] is how the rest of the program reaches the spool without waiting for the disk.
 
-//Xpub mod answer;
-//Xpub mod encode;
-//Xpub mod keeper;
+pub mod answer;
+pub mod encode;
+pub mod keeper;
 pub mod queue;
 pub mod segment;
-//Xpub mod send;
+pub mod send;
 pub mod spool;
 
-//Xpub use keeper::Keeper;
+pub use keeper::Keeper;
 pub use queue::{Queue, SpoolError};
 pub use segment::{Kind, Record};
 pub use spool::{Spool, SpoolLimits};
