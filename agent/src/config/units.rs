@@ -23,8 +23,8 @@ pub fn duration(text: &str) -> Result<Duration, &'static str> {
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     match ms {
-        _ if ms % 1_000 > 0 => format!("{ms}ms"),
-        _ if ms % 60_000 > 0 || ms == 0 => format!("{}s", ms / 1_000),
+        _ if !ms.is_multiple_of(1_000) => format!("{ms}ms"),
+        _ if !ms.is_multiple_of(60_000) || ms == 0 => format!("{}s", ms / 1_000),
         _ => format!("{}m", ms / 60_000),
     }
 }
