@@ -58,7 +58,7 @@ unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
 ) -> nvmlReturn_t {
     answer(device, Some(Call::ProcessUtilization), |gpu| {
         // The first sample has a timestamp above 0, so that a cursor of 0 is before it.
-        let taken_us = (gpu.now_ms / SAMPLING_MS + 1) * SAMPLING_MS * 1_000;
+        let taken_us = (gpu.now_ms / SAMPLING_MS + 1).saturating_mul(SAMPLING_MS * 1_000);
         let busy = gpu.state.processes.iter().filter(|process| process.sm_util > 0 && taken_us > last_seen);
         let list: Vec<_> = busy
             .map(|process| nvmlProcessUtilizationSample_t {

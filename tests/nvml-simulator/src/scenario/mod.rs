@@ -204,6 +204,12 @@ fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuS
     for (position, process) in raw.process.iter().enumerate() {
         processes.push(check_process(&format!("{key}.process[{position}]"), process, capacity)?);
     }
+    let held: u64 = processes.iter().map(|process| process.memory_bytes).sum();
+    if held > capacity {
+        let fault =
+            format!("{held} bytes together: expected at most {capacity}, what the GPU has beside its reserved memory");
+        return Err(Fault::new(format!("{key}.process"), fault));
+    }
     let mut refused = BTreeMap::new();
     for name in &raw.unsupported {
         refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);

@@ -64,6 +64,18 @@ fn faults_name_path_key_and_expectation() {
         fault(&format!("{gpu}[[gpu.process]]\nenviron = \"=train\"")),
         "s.toml: gpu[0].process[0].environ: \"=train\": expected KEY=value"
     );
+    let process = "[[gpu.process]]\npid = 1\nmemory_mib = 20000\n";
+    assert_eq!(
+        fault(&format!("{gpu}{process}{process}")),
+        "s.toml: gpu[0].process: 41943040000 bytes together: expected at most 23664263168, what the GPU has beside its reserved memory"
+    );
+    assert!(
+        fault(&format!("{gpu}utilization = [{{ at = \"9e99h\", value = 1 }}]")).contains("expected a duration"),
+        "a time line of ages is refused"
+    );
+    assert!(
+        fault(&format!("{gpu}utilization = [{{ at = \"9999999999h\", value = 1 }}]")).contains("expected a duration")
+    );
     assert!(
         fault(&format!("{gpu}unsupported = [\"power\"]"))
             .starts_with("s.toml: gpu[0].unsupported: \"power\" is not a call: expected one of serial, pci_info, "),

@@ -9,6 +9,9 @@ use crate::curve::Curve;
 
 const MIB: f64 = 1_048_576.0;
 
+/// Three centuries: long enough, and every integral stays far inside its integers.
+const LONGEST_MS: f64 = 1e13;
+
 /// Thousandths of a percent.
 pub(super) fn percent(key: &str, value: f64) -> Result<u64, Fault> {
     scaled(value, 1_000.0, 100.0)
@@ -121,7 +124,7 @@ fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
         "h" => 3_600_000.0,
         _ => return Err(fault()),
     };
-    digits.parse::<f64>().ok().and_then(|number| scaled(number, scale, 1e12)).ok_or_else(fault)
+    digits.parse::<f64>().ok().and_then(|number| scaled(number, scale, LONGEST_MS / scale)).ok_or_else(fault)
 }
 
 /// 12080 for `12.8`.
