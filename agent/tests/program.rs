@@ -95,6 +95,7 @@ fn exec_labels_a_tree_and_ends_as_its_command_does() {
     assert_eq!(code(&agent().args(["exec", "--experiment", "e", "--", "true"]).output().unwrap()), 2);
 }
 
+#[allow(clippy::zombie_processes, reason = "when this panics, the test ends, and the agent with its closed log")]
 /// Starts `run` without a driver, and gives the address that it says it listens on.
 fn start(state: &Path, collector: SocketAddr) -> (Child, SocketAddr) {
     let config = state.join("agent.toml");

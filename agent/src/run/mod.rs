@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+pub use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
 use crate::config::Config;
@@ -87,7 +87,7 @@ pub struct Options {
     pub library: NvmlLibrary,
     /// Whether to end after one sample.
     pub once: bool,
-    /// Cancelled to have the driver's handles released for a while, so that the driver can be reloaded.
+    /// Has the driver's handles released for a while, so that the driver can be reloaded.
     pub release: sensors::Release,
 }
 
