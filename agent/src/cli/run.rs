@@ -9,6 +9,7 @@ use tracing_subscriber::EnvFilter;
 use super::{ConfigArgs, DriverArgs};
 use crate::run::clock::now_ms;
 use crate::run::{self, Options};
+use crate::sensors::Gpus;
 
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
@@ -33,7 +34,12 @@ enum LogFormat {
 pub(super) fn main(args: RunArgs) -> anyhow::Result<()> {
     let config = args.config.load()?;
     log(args.log_format);
-    let options = Options { library: args.driver.library(&config)?, once: args.once, ..Options::default() };
+    let library = args.driver.library(&config)?;
+    if args.driver.simulate.is_some() {
+        // A wrong scenario is a fault to be told at once; a driver that is not there yet may come.
+        Gpus::open(&library, &config.roots.proc)?;
+    }
+    let options = Options { library, once: args.once, ..Options::default() };
     // One thread is enough for all that is not waiting for a disk or a driver.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {

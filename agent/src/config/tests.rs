@@ -74,3 +74,19 @@ fn what_is_shown_gives_the_same_configuration() {
     let config = parse("node = \"n1\"\ninterval = \"500ms\"\n[sensors]\nnvml = \"/opt/libnvidia-ml.so.1\"").unwrap();
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
 }
+
+#[test]
+fn the_reference_page_has_every_key() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let config = parse("node = \"n1\"\n[sensors]\nnvml = \"/opt/libnvidia-ml.so.1\"").unwrap();
+    let shown: toml::Table = config.to_toml().parse().unwrap();
+    for (key, value) in &shown {
+        match value.as_table() {
+            Some(table) => {
+                table.keys().for_each(|inner| assert!(page.contains(&format!("`{key}.{inner}`")), "{inner}"))
+            }
+            None => assert!(page.contains(&format!("| `{key}` |")), "{key}"),
+        }
+    }
+}

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::fault::{ConfigError, Place};
 use super::raw::Raw;
-use super::units::{duration, size};
+use super::units::{duration, show_size, size};
 use super::{Compression, Config, Overrides, Roots};
 use crate::outbox::SpoolLimits;
 
@@ -74,11 +74,17 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
         duration(text).and_then(|timeout| at_least(timeout, Duration::from_millis(100), "a duration of at least 100ms"))
     })?;
 
+    let max_bytes = file("max_size", raw.spool.max_size, "1GiB")
+        .read(|text| size(text).and_then(|bytes| at_least(bytes, 1 << 20, "a size of at least 1MiB")))?;
+    // What is dropped at once must be a small part of what there is.
+    let segment_default = show_size((max_bytes / 4).min(4 << 20));
+    let segment_bytes = file("segment_size", raw.spool.segment_size, &segment_default).read(|text| {
+        let bytes = size(text).and_then(|bytes| at_least(bytes, 64 << 10, "a size of at least 64KiB"))?;
+        if bytes > max_bytes / 4 { Err("at most a quarter of max_size") } else { Ok(bytes) }
+    })?;
     let spool = SpoolLimits {
-        max_bytes: file("max_size", raw.spool.max_size, "1GiB")
-            .read(|text| size(text).and_then(|bytes| at_least(bytes, 1 << 20, "a size of at least 1MiB")))?,
-        segment_bytes: file("segment_size", raw.spool.segment_size, "4MiB")
-            .read(|text| size(text).and_then(|bytes| at_least(bytes, 64 << 10, "a size of at least 64KiB")))?,
+        max_bytes,
+        segment_bytes,
         rejected_bytes: file("rejected_size", raw.spool.rejected_size, "64MiB").read(size)?,
     };
     let listen = Given::first("listen", over.listen.as_ref(), raw.http.listen, place, "127.0.0.1:9746")

@@ -88,7 +88,12 @@ impl CheckpointFile {
         if durable {
             file.sync_data().map_err(|source| self.io("sync", source))?;
         }
-        fs::rename(&temporary, &self.path).map_err(|source| self.io("replace", source))
+        fs::rename(&temporary, &self.path).map_err(|source| self.io("replace", source))?;
+        match self.path.parent().filter(|_| durable) {
+            // Without this the rename itself may be lost, and an old minute would be open again.
+            Some(dir) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| self.io("sync", source)),
+            None => Ok(()),
+        }
     }
 
     fn io(&self, action: &'static str, source: io::Error) -> CheckpointError {

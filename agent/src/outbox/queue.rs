@@ -22,43 +22,14 @@ use std::path::{Path, PathBuf};
 
 use super::segment::{self, HEADER_BYTES, Kind, MAX_PAYLOAD_BYTES, Next, Record};
 
-/// Why the spool could not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum SpoolError {
-    /// The file system refused.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On which file or folder.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A payload that no collector would take.
-    #[error("payload of {bytes} bytes, expected at most {MAX_PAYLOAD_BYTES}")]
-    TooLarge {
-        /// Its length.
-        bytes: usize,
-    },
-    /// Records alone fill the spool.
-    #[error("the spool {} is full of records: {used} of {limit} bytes", path.display())]
-    Full {
-        /// The spool's folder.
-        path: PathBuf,
-        /// Bytes in it.
-        used: u64,
-        /// Bytes that it may have.
-        limit: u64,
-    },
-}
+mod error;
+mod mend;
+mod position;
 
-/// A place in a queue: up to here, exclusive.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Position {
-    segment: u64,
-    offset: u64,
-}
+pub use error::SpoolError;
+use error::io_error;
+pub use mend::Damage;
+pub use position::Position;
 
 /// Some records from the front of a queue.
 #[derive(Debug, Default, PartialEq)]
@@ -67,17 +38,6 @@ pub struct Batch {
     pub records: Vec<Record>,
     /// Where each record ends.
     pub ends: Vec<Position>,
-}
-
-/// What was wrong with a segment that was set aside.
-#[derive(Debug, Eq, PartialEq)]
-pub struct Damage {
-    /// Where it is now.
-    pub path: PathBuf,
-    /// What was wrong.
-    pub reason: String,
-    /// Records that could be kept.
-    pub kept: u64,
 }
 
 #[derive(Debug)]
@@ -113,7 +73,7 @@ impl Queue {
             }
         }
         numbers.sort_unstable();
-        let acknowledged = read_acknowledged(&dir.join("acknowledged"));
+        let acknowledged = Position::read(dir);
         let mut queue = Self {
             dir: dir.to_owned(),
             segment_bytes,
@@ -242,7 +202,7 @@ impl Queue {
         if self.front_is_done() && self.segments.front().is_some_and(|front| front.bytes >= self.segment_bytes) {
             self.remove_front()?;
         }
-        self.write_acknowledged()
+        self.acknowledged.write(&self.dir)
     }
 
     /// Drops the oldest segment, whatever is in it; how many records were lost by that. `None`: there is nothing to drop.
@@ -257,8 +217,22 @@ impl Queue {
             front.records
         };
         self.remove_front()?;
-        self.write_acknowledged()?;
+        self.acknowledged.write(&self.dir)?;
         Ok(Some(lost))
+    }
+
+    /// Gives back the space of what is acknowledged, where that is everything.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`].
+    pub fn release(&mut self) -> Result<(), SpoolError> {
+        if self.segments.is_empty() || !self.is_empty() {
+            return Ok(());
+        }
+        while !self.segments.is_empty() {
+            self.remove_front()?;
+        }
+        self.acknowledged.write(&self.dir)
     }
 
     /// Bytes on disk.
@@ -300,76 +274,6 @@ impl Queue {
         self.active = Some(file);
         self.segments.push_back(Segment { number, bytes: header.len() as u64, records: 0 });
         Ok(())
-    }
-
-    /// Reads a segment through; cuts a torn end off the newest, sets a damaged one aside and keeps what is whole.
-    fn check(&mut self, number: u64, newest: bool) -> Result<Segment, SpoolError> {
-        let path = self.path(number);
-        let bytes = fs::metadata(&path).map_err(io_error("read", &path))?.len();
-        let mut file = BufReader::new(File::open(&path).map_err(io_error("open", &path))?);
-        let mut whole = segment::header();
-        let mut records = 0;
-        let mut reason = segment::read_header(&mut file).map_err(io_error("read", &path))?.err();
-        let torn_header = bytes < HEADER_BYTES && newest;
-        let mut offset = HEADER_BYTES;
-        let mut damaged = false;
-        while reason.is_none() {
-            match segment::read_record(&mut file, bytes - offset).map_err(io_error("read", &path))? {
-                Next::Record(record) => {
-                    records += 1;
-                    offset += segment::stored_bytes(record.payload.len());
-                    if damaged {
-                        segment::put(&mut whole, record.kind, &record.payload);
-                    }
-                }
-                Next::End if !damaged => return Ok(Segment { number, bytes, records }),
-                Next::Torn if newest && !damaged => {
-                    let file = OpenOptions::new().write(true).open(&path).map_err(io_error("open", &path))?;
-                    file.set_len(offset).map_err(io_error("cut", &path))?;
-                    return Ok(Segment { number, bytes: offset, records });
-                }
-                Next::Damaged(Some(length)) => {
-                    if !damaged {
-                        whole = self.prefix(&path, offset)?;
-                    }
-                    damaged = true;
-                    offset += length;
-                }
-                Next::End => reason = Some("a record fails its checksum".to_owned()),
-                Next::Torn | Next::Damaged(None) => {
-                    if !damaged {
-                        whole = self.prefix(&path, offset)?;
-                    }
-                    reason = Some(format!("no record can begin at byte {offset}"));
-                }
-            }
-        }
-        let reason = reason.unwrap_or_default();
-        if torn_header {
-            // A kill while the segment was begun: nothing was in it.
-            fs::write(&path, &whole).map_err(io_error("begin", &path))?;
-            return Ok(Segment { number, bytes: whole.len() as u64, records: 0 });
-        }
-        let aside = path.with_extension("corrupt");
-        let mended = path.with_extension("mended");
-        fs::write(&mended, &whole).map_err(io_error("write", &mended))?;
-        if number == self.acknowledged.segment {
-            // Offsets move: what is whole is sent again.
-            self.acknowledged.offset = 0;
-            self.write_acknowledged()?;
-        }
-        fs::rename(&path, &aside).map_err(io_error("set aside", &path))?;
-        fs::rename(&mended, &path).map_err(io_error("replace", &path))?;
-        self.damage.push(Damage { path: aside, reason, kept: records });
-        Ok(Segment { number, bytes: whole.len() as u64, records })
-    }
-
-    fn prefix(&self, path: &Path, bytes: u64) -> Result<Vec<u8>, SpoolError> {
-        use io::Read as _;
-        let mut prefix = Vec::new();
-        let file = File::open(path).map_err(io_error("open", path))?;
-        file.take(bytes).read_to_end(&mut prefix).map_err(io_error("read", path))?;
-        Ok(prefix)
     }
 
     fn count_from(&self, position: Position) -> Result<u64, SpoolError> {
@@ -414,15 +318,6 @@ impl Queue {
         }
     }
 
-    fn write_acknowledged(&self) -> Result<(), SpoolError> {
-        let path = self.dir.join("acknowledged");
-        let temporary = self.dir.join("acknowledged.new");
-        let text = format!("{:016x} {}\n", self.acknowledged.segment, self.acknowledged.offset);
-        let bytes = format!("{:08x} {text}", crc32fast::hash(text.as_bytes()));
-        fs::write(&temporary, bytes).map_err(io_error("write", &temporary))?;
-        fs::rename(&temporary, &path).map_err(io_error("replace", &path))
-    }
-
     fn path(&self, number: u64) -> PathBuf {
         path_of(&self.dir, number)
     }
@@ -437,21 +332,6 @@ fn remove(path: &Path) -> Result<(), SpoolError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("delete", path)(error)),
         _ => Ok(()),
     }
-}
-
-/// The position on disk; the beginning when there is none or it is damaged.
-fn read_acknowledged(path: &Path) -> Position {
-    let parse = |text: String| {
-        let (crc, rest) = text.split_once(' ')?;
-        (crc == format!("{:08x}", crc32fast::hash(rest.as_bytes()))).then_some(())?;
-        let (segment, offset) = rest.trim_end().split_once(' ')?;
-        Some(Position { segment: u64::from_str_radix(segment, 16).ok()?, offset: offset.parse().ok()? })
-    };
-    fs::read_to_string(path).ok().and_then(parse).unwrap_or_default()
-}
-
-fn io_error<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> SpoolError + use<'a> {
-    move |source| SpoolError::Io { action, path: path.to_owned(), source }
 }
 
 #[cfg(test)]

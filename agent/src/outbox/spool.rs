@@ -82,6 +82,9 @@ impl Spool {
     pub fn append(&mut self, kind: Kind, payload: &[u8]) -> Result<Appended, SpoolError> {
         let mut appended = Appended::default();
         let needed = stored_bytes(payload.len());
+        if self.bytes() + needed > self.limits.max_bytes {
+            self.records.release()?;
+        }
         while self.bytes() + needed > self.limits.max_bytes {
             match self.samples.drop_oldest()? {
                 Some(lost) => appended.dropped_samples += lost,
@@ -205,6 +208,19 @@ mod tests {
         assert!(spool.bytes() <= LIMITS.max_bytes);
         let (lane, batch) = spool.peek(usize::MAX, usize::MAX).unwrap().unwrap();
         assert_eq!((lane, batch.records.len()), (Lane::Records, records));
+    }
+
+    #[test]
+    fn what_was_sent_makes_no_spool_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = SpoolLimits { segment_bytes: 1 << 20, ..LIMITS };
+        let mut spool = Spool::open(dir.path(), limits).unwrap();
+        for _ in 0..100 {
+            spool.append(Kind::Ledger, &[2; 91]).unwrap();
+            let (lane, batch) = spool.peek(usize::MAX, usize::MAX).unwrap().unwrap();
+            spool.acknowledge(lane, *batch.ends.last().unwrap()).unwrap();
+            assert!(spool.is_empty());
+        }
     }
 
     #[test]

@@ -11,11 +11,15 @@ use crate::sensors::{GpuSample, Reading};
 /// The tick that a sample makes; `None` when the driver failed to say who holds the device: the state before holds on
 /// then, for as long as a state may.
 ///
-/// `owners` has the owner of each process that exists. A driver that can't tell processes at all makes the holder
+/// `owners` has the owner of each process that exists; when it is not `fresh`, a process that it lacks may be a new one,
+/// and there is no tick either. A driver that can't tell processes at all makes the holder
 /// *unattributed* while the device works or has memory in use.
-pub fn tick(sample: &GpuSample, simulated: bool, owners: &HashMap<u32, Owner>) -> Option<Tick> {
+pub fn tick(sample: &GpuSample, simulated: bool, owners: &HashMap<u32, Owner>, fresh: bool) -> Option<Tick> {
     let held = match &sample.processes {
         Reading::Value(processes) => {
+            if !fresh && processes.iter().any(|process| !owners.contains_key(&process.pid)) {
+                return None;
+            }
             let found = processes.iter().filter_map(|process| {
                 let owner = owners.get(&process.pid)?;
                 Some((owner.clone(), process.memory_bytes.get().unwrap_or(0), process.sm_util))

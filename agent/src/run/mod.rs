@@ -24,7 +24,7 @@ use crate::http::{self, Health, Shared};
 use crate::ledger::CheckpointError;
 use crate::outbox::send::{self, Destination};
 use crate::outbox::{Keeper, SpoolError};
-use crate::sensors::{NvmlLibrary, SensorError};
+use crate::sensors::NvmlLibrary;
 use crate::telemetry::Telemetry;
 
 /// How long the end may take in all.
@@ -72,9 +72,6 @@ pub enum RunError {
     /// A sensor's thread can't be started.
     #[error("cannot start the thread of a sensor")]
     Thread(#[source] io::Error),
-    /// The NVML library that was asked for can't be used.
-    #[error("cannot use the NVML library")]
-    Sensor(#[from] SensorError),
     /// The agent's own counters can't be made.
     #[error("cannot make the agent's own metrics")]
     Telemetry(#[from] prometheus::Error),

@@ -23,6 +23,9 @@ use crate::telemetry::Telemetry;
 /// How often devices are described again, in milliseconds.
 const DESCRIBE_MS: i64 = 60_000;
 
+/// A wall clock that is this far from where it should be has jumped, in milliseconds.
+const CLOCK_JUMP_MS: i64 = 2_000;
+
 /// Most closed minutes in one record.
 const MINUTES_PER_RECORD: usize = 240;
 
@@ -43,6 +46,7 @@ pub struct Node {
     ignored_ticks: u64,
     fault: Option<String>,
     events: Vec<Event>,
+    last_tick: Option<(i64, tokio::time::Instant)>,
 }
 
 impl Node {
@@ -84,6 +88,7 @@ impl Node {
             described_ms: 0,
             fault: None,
             events,
+            last_tick: None,
         })
     }
 
@@ -111,8 +116,9 @@ impl Node {
         let disks = self.sensors.disks.collect(deadline, instant_ms, &self.telemetry).await;
         let host = self.sensors.host.collect(deadline, instant_ms, &self.telemetry).await;
 
+        self.note_clock(instant_ms);
         let mut points = Points::default();
-        self.note_health(gpus.as_ref());
+        self.note_health(gpus.as_ref(), instant_ms);
         if let Some(gpus) = gpus {
             self.take_gpus(gpus, &mut points, instant_ms, deadline).await;
         }
@@ -157,14 +163,14 @@ impl Node {
         self.sensors.want_owners_of(pids.map(|process| process.pid).collect());
         self.sensors.owners.request(instant_ms);
         // Without an answer, what was known of the processes before still holds.
-        if let Some(owners) = self.sensors.owners.collect(deadline, instant_ms, &self.telemetry).await {
-            self.owners = owners;
-        }
+        let owners = self.sensors.owners.collect(deadline, instant_ms, &self.telemetry).await;
+        let fresh = owners.is_some();
+        self.owners = owners.unwrap_or_else(|| std::mem::take(&mut self.owners));
         for sample in &answer.samples {
             let simulated = self.gpus.iter().any(|gpu| gpu.uuid == sample.uuid && gpu.simulated);
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
             samples::gpu(points, sample, simulated);
-            if let Some(tick) = attribute::tick(sample, simulated, &self.owners) {
+            if let Some(tick) = attribute::tick(sample, simulated, &self.owners, fresh) {
                 self.ledger.tick(tick, self.interval);
             }
         }
@@ -173,7 +179,7 @@ impl Node {
         self.ignored_ticks = ignored;
     }
 
-    fn note_health(&mut self, gpus: Option<&GpuAnswer>) {
+    fn note_health(&mut self, gpus: Option<&GpuAnswer>, instant_ms: i64) {
         let fault = match gpus {
             None => Some("the GPU sensor does not answer".to_owned()),
             Some(answer) if answer.samples.is_empty() => {
@@ -184,11 +190,32 @@ impl Node {
         if fault != self.fault {
             match &fault {
                 Some(reason) => tracing::warn!(reason, "no GPU is sampled"),
-                None => tracing::info!(gpus = self.gpus.len(), "GPUs are sampled"),
+                None => tracing::info!("GPUs are sampled"),
             }
         }
+        let event = match (&fault, &self.fault) {
+            (Some(reason), None) if self.gpus.is_empty() => Some(("gpus_missing", reason.clone())),
+            (Some(reason), None) => Some(("gpus_lost", reason.clone())),
+            (None, Some(_)) => Some(("gpus_found", "GPUs are sampled again".to_owned())),
+            _ => None,
+        };
+        self.events.extend(event.map(|(kind, message)| Event::new(instant_ms, kind, message)));
         self.health.set(fault.clone().map_or(Ok(()), Err));
         self.fault = fault;
+    }
+
+    /// Compares the wall clock with the one that nobody can set.
+    fn note_clock(&mut self, instant_ms: i64) {
+        let now = tokio::time::Instant::now();
+        if let Some((wall_ms, steady)) = self.last_tick.replace((instant_ms, now)) {
+            let passed = i64::try_from((now - steady).as_millis()).unwrap_or(i64::MAX);
+            let jump = (instant_ms - wall_ms).saturating_sub(passed);
+            if jump.abs() > CLOCK_JUMP_MS {
+                tracing::warn!(jump_ms = jump, "the wall clock has jumped");
+                let message = format!("the wall clock has jumped by {jump} ms");
+                self.events.push(Event::new(instant_ms, "clock_jump", message));
+            }
+        }
     }
 
     /// The state on disk is never behind what is in the spool: minutes that close are in it before they are sent.

@@ -115,7 +115,7 @@ impl Sensors {
         let (proc, wanted) = (roots.proc.clone(), Arc::clone(&pids));
         Ok(Self {
             gpus: Watched::new(SensorThread::spawn("gpus", move || {
-                let mut reader = GpuReader { library, proc, release, open: None, retry_ms: 0 };
+                let mut reader = GpuReader { library, proc, release, open: None, retry_ms: 0, fault: None };
                 move |ts_ms| reader.sample(ts_ms)
             }))?,
             disks: Watched::new({
@@ -156,6 +156,8 @@ struct GpuReader {
     release: Release,
     open: Option<Gpus>,
     retry_ms: i64,
+    /// Why it is not open.
+    fault: Option<String>,
 }
 
 impl GpuReader {
@@ -169,7 +171,7 @@ impl GpuReader {
             Some(gpus) => gpus,
             none => {
                 if ts_ms < self.retry_ms {
-                    return GpuAnswer { fault: Some("the driver is not open".into()), ..answer };
+                    return GpuAnswer { fault: self.fault.clone(), ..answer };
                 }
                 match Gpus::open(&self.library, &self.proc) {
                     Ok(gpus) => {
@@ -178,7 +180,8 @@ impl GpuReader {
                     }
                     Err(error) => {
                         self.retry_ms = ts_ms + REOPEN_MS;
-                        return GpuAnswer { fault: Some(chain(&error)), ..answer };
+                        self.fault = Some(chain(&error));
+                        return GpuAnswer { fault: self.fault.clone(), ..answer };
                     }
                 }
             }
@@ -190,6 +193,7 @@ impl GpuReader {
         // A driver that was reloaded refuses every old handle: all of it is opened again.
         if !answer.samples.is_empty() && answer.samples.iter().all(is_lost) {
             answer.fault = answer.samples.first().and_then(|sample| sample.processes.missing());
+            self.fault.clone_from(&answer.fault);
             self.open = None;
             self.retry_ms = ts_ms + REOPEN_MS;
         }

@@ -20,6 +20,7 @@ enum Op {
     /// A kill that lost the last acknowledgements.
     LoseAcknowledged,
     Drop,
+    Release,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -30,6 +31,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0_usize..120, 0_usize..1000).prop_map(|(length, part)| Op::Torn(length, part)),
         1 => Just(Op::LoseAcknowledged),
         1 => Just(Op::Drop),
+        1 => Just(Op::Release),
     ]
 }
 
@@ -104,6 +106,7 @@ proptest! {
                         prop_assert_eq!(&record.payload, expected);
                     }
                 }
+                Op::Release => queue.release().unwrap(),
                 Op::Drop => {
                     let lost = queue.drop_oldest().unwrap().unwrap_or(0);
                     let lost = usize::try_from(lost).unwrap();
