@@ -103,7 +103,7 @@ async fn a_held_gpu_is_metered_and_the_minutes_that_were_missed_conserve() {
         energy_mj: Some(counter),
     };
     ledger.tick(last, Duration::from_secs(1));
-    CheckpointFile::new(state.path()).store(&checkpoint::encode(&ledger).unwrap(), true).unwrap();
+    CheckpointFile::new(state.path()).store(&checkpoint::encode(&ledger, b"").unwrap(), true).unwrap();
 
     let collector = Collector::default();
     let running = collector.start(free_address(), &[Zstd]).await;
@@ -151,7 +151,7 @@ async fn a_held_gpu_is_metered_and_the_minutes_that_were_missed_conserve() {
     assert!(owners.iter().any(|point| attribute(&point.attributes, names::OWNER_ID) == unmetered));
 
     // What is open is on disk, with its owner.
-    let Loaded::Ledger(ledger) = CheckpointFile::new(state.path()).load().unwrap() else { panic!("no checkpoint") };
+    let Loaded::Ledger(ledger, _) = CheckpointFile::new(state.path()).load().unwrap() else { panic!("no checkpoint") };
     let text = serde_json::to_string(&ledger).unwrap();
     assert!(text.contains("\"department\":\"research\"") && text.contains("\"user\":\"ana\""), "{text}");
 }

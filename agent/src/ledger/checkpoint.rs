@@ -1,8 +1,11 @@
 //! The ledger on disk: the open minutes, and the closed ones that the outbox does not have yet.
 //!
 //! One file, replaced as a whole by a rename, so that it is either the old one or the new one. Its first line is
-//! `contador-ledger <version> <crc32 of the rest, hexadecimal>`; the rest is JSON. A file that fails the check is set
-//! aside as `*.corrupt` and the ledger starts empty: the minute in which that happens is unmetered up to then.
+//! `contador-ledger <version> <crc32 of the rest, hexadecimal> <bytes of JSON>`; then comes the ledger as JSON, and then
+//! the samples of its last tick as they are sent. These are in it so that a kill between the checkpoint and the spool
+//! can't part them: the counters that the ledger has booked are always among the samples that are stored. A file that
+//! fails the check is set aside as `*.corrupt` and the ledger starts empty: the minute in which that happens is unmetered
+//! up to then.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -36,8 +39,8 @@ pub enum CheckpointError {
 pub enum Loaded {
     /// No checkpoint: a first start.
     Nothing,
-    /// The ledger as it was, marked as interrupted.
-    Ledger(Box<Ledger>),
+    /// The ledger as it was, marked as interrupted, and the samples of its last tick, which may be in the spool or not.
+    Ledger(Box<Ledger>, Vec<u8>),
     /// Damaged or of an unknown version; with the reason. It was set aside.
     Corrupt(String),
 }
@@ -65,9 +68,9 @@ impl CheckpointFile {
             Err(source) => return Err(self.io("read", source)),
         };
         match decode(&bytes) {
-            Ok(mut ledger) => {
+            Ok((mut ledger, samples)) => {
                 ledger.resume();
-                Ok(Loaded::Ledger(Box::new(ledger)))
+                Ok(Loaded::Ledger(Box::new(ledger), samples))
             }
             Err(reason) => {
                 let aside = self.path.with_extension("corrupt");
@@ -101,30 +104,40 @@ impl CheckpointFile {
     }
 }
 
-/// The bytes of a checkpoint of `ledger`.
+/// The bytes of a checkpoint of `ledger` and the samples of its last tick.
 ///
 /// # Errors
 /// [`CheckpointError::Encode`].
-pub fn encode(ledger: &Ledger) -> Result<Vec<u8>, CheckpointError> {
-    let body = serde_json::to_vec(ledger)?;
-    let mut bytes = format!("{MAGIC} {VERSION} {:08x}\n", crc32fast::hash(&body)).into_bytes();
-    bytes.extend_from_slice(&body);
+pub fn encode(ledger: &Ledger, samples: &[u8]) -> Result<Vec<u8>, CheckpointError> {
+    let mut body = serde_json::to_vec(ledger)?;
+    let json = body.len();
+    body.extend_from_slice(samples);
+    let mut bytes = format!("{MAGIC} {VERSION} {:08x} {json}\n", crc32fast::hash(&body)).into_bytes();
+    bytes.append(&mut body);
     Ok(bytes)
 }
 
-fn decode(bytes: &[u8]) -> Result<Ledger, String> {
+fn decode(bytes: &[u8]) -> Result<(Ledger, Vec<u8>), String> {
     let end = bytes.iter().position(|&byte| byte == b'\n').ok_or("no header line")?;
     let header = std::str::from_utf8(&bytes[..end]).map_err(|_| "no header line")?;
     let body = &bytes[end + 1..];
     let fields: Vec<&str> = header.split(' ').collect();
-    let [MAGIC, version, crc] = fields[..] else { return Err(format!("header {header:?}, expected {MAGIC:?}")) };
+    let [MAGIC, version, crc, json] = fields[..] else {
+        return Err(format!("header {header:?}, expected {MAGIC:?} and three fields"));
+    };
     if version != VERSION.to_string() {
         return Err(format!("version {version}, expected {VERSION}"));
     }
     if crc != format!("{:08x}", crc32fast::hash(body)) {
         return Err(format!("checksum is not {crc}"));
     }
-    serde_json::from_slice(body).map_err(|error| error.to_string())
+    let (json, samples) = json
+        .parse()
+        .ok()
+        .and_then(|length| body.split_at_checked(length))
+        .ok_or_else(|| format!("{json} bytes of JSON in a body of {}", body.len()))?;
+    let ledger = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    Ok((ledger, samples.to_vec()))
 }
 
 #[cfg(test)]
@@ -136,9 +149,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = CheckpointFile::new(dir.path());
         assert_eq!(file.load().unwrap(), Loaded::Nothing);
-        let mut bytes = encode(&Ledger::default()).unwrap();
+        let mut bytes = encode(&Ledger::default(), b"samples").unwrap();
         file.store(&bytes, true).unwrap();
-        assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default()));
+        assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default(), b"samples".to_vec()));
         *bytes.last_mut().unwrap() ^= 1;
         file.store(&bytes, false).unwrap();
         assert!(matches!(file.load().unwrap(), Loaded::Corrupt(reason) if reason.starts_with("checksum")));

@@ -46,6 +46,8 @@ pub struct Node {
     ignored_ticks: u64,
     fault: Option<String>,
     events: Vec<Event>,
+    /// Samples that the checkpoint has and the spool may lack.
+    last_samples: Vec<u8>,
     last_tick: Option<(i64, tokio::time::Instant)>,
 }
 
@@ -63,9 +65,13 @@ impl Node {
     ) -> Result<Self, RunError> {
         let checkpoint = CheckpointFile::new(&config.state_dir);
         let mut events = Vec::new();
+        let mut last_samples = Vec::new();
         let ledger = match checkpoint.load()? {
             Loaded::Nothing => Ledger::default(),
-            Loaded::Ledger(ledger) => *ledger,
+            Loaded::Ledger(ledger, samples) => {
+                last_samples = samples;
+                *ledger
+            }
             Loaded::Corrupt(reason) => {
                 tracing::error!(reason, "the ledger's checkpoint is damaged, it was set aside");
                 let message = format!("the ledger's checkpoint was damaged: {reason}");
@@ -88,12 +94,15 @@ impl Node {
             described_ms: 0,
             fault: None,
             events,
+            last_samples,
             last_tick: None,
         })
     }
 
-    /// Says that the agent has started.
+    /// Says that the agent has started, and keeps what a kill may have taken from the spool.
     pub async fn started(&mut self) {
+        let samples = std::mem::take(&mut self.last_samples);
+        self.keep_samples(samples).await;
         let message = format!("contador-agent {} started", env!("CARGO_PKG_VERSION"));
         self.events.push(Event::new(now_ms(), "agent_started", message));
         self.keep_events().await;
@@ -129,14 +138,9 @@ impl Node {
             samples::host(&mut points, &host);
         }
         self.ledger.advance(instant_ms);
-        self.store_checkpoint().await;
-        if !points.is_empty() {
-            let record = Record { kind: Kind::Samples, payload: points.encode(&self.identity) };
-            if let Err((_, error)) = self.keeper.append(vec![record]).await {
-                self.telemetry.dropped.with_label_values(&["samples", "spool"]).inc();
-                tracing::error!(error = chain(&error), "cannot keep samples");
-            }
-        }
+        let samples = if points.is_empty() { Vec::new() } else { points.encode(&self.identity) };
+        self.store_checkpoint(&samples).await;
+        self.keep_samples(samples).await;
         self.hand_on_minutes().await;
         self.keep_events().await;
         self.telemetry.ticks.with_label_values(&["done"]).inc();
@@ -218,10 +222,10 @@ impl Node {
         }
     }
 
-    /// The state on disk is never behind what is in the spool: minutes that close are in it before they are sent.
-    async fn store_checkpoint(&mut self) {
+    /// The state on disk is never behind what is in the spool: minutes and samples are in it before they are sent.
+    async fn store_checkpoint(&self, samples: &[u8]) {
         let durable = !self.ledger.pending().is_empty();
-        let stored = match checkpoint::encode(&self.ledger) {
+        let stored = match checkpoint::encode(&self.ledger, samples) {
             Ok(bytes) => {
                 let file = self.checkpoint.clone();
                 tokio::task::spawn_blocking(move || file.store(&bytes, durable)).await
@@ -232,6 +236,16 @@ impl Node {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(error = chain(&error), "cannot write the ledger's checkpoint"),
             Err(error) => tracing::error!(error = chain(&error), "cannot write the ledger's checkpoint"),
+        }
+    }
+
+    async fn keep_samples(&self, payload: Vec<u8>) {
+        if payload.is_empty() {
+            return;
+        }
+        if let Err(error) = self.keeper.keep(Kind::Samples, payload).await {
+            self.telemetry.dropped.with_label_values(&["samples", "spool"]).inc();
+            tracing::error!(error = chain(&error), "cannot keep samples");
         }
     }
 
