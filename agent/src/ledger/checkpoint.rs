@@ -34,6 +34,14 @@ pub enum CheckpointError {
     Encode(#[from] serde_json::Error),
 }
 
+impl CheckpointError {
+    /// True when the disk is full.
+    pub fn is_out_of_space(&self) -> bool {
+        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, Self::Io { source, .. } if kinds.contains(&source.kind()))
+    }
+}
+
 /// What was found on disk.
 #[derive(Debug, PartialEq)]
 pub enum Loaded {

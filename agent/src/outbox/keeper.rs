@@ -101,6 +101,16 @@ impl Keeper {
         self.with(move |spool| spool.reject(&record)).await?
     }
 
+    /// See [`Spool::make_room`].
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn make_room(&self) -> Result<(), SpoolError> {
+        let dropped = self.with(Spool::make_room).await??;
+        self.telemetry.dropped.with_label_values(&["samples", "disk_full"]).inc_by(dropped);
+        Ok(())
+    }
+
     /// True when everything has been sent.
     ///
     /// # Errors

@@ -94,20 +94,18 @@ impl Spool {
                 }
             }
         }
-        match Lane::of(kind) {
-            Lane::Samples => self.samples.append(kind, payload, false)?,
-            Lane::Records => loop {
-                match self.records.append(kind, payload, true) {
-                    Ok(()) => break,
-                    // The disk is full before the spool is: samples give way.
-                    Err(error) => match self.samples.drop_oldest() {
-                        Ok(Some(lost)) if is_out_of_space(&error) => appended.dropped_samples += lost,
-                        _ => return Err(error),
-                    },
-                }
-            },
+        let lane = Lane::of(kind);
+        loop {
+            match self.lane(lane).append(kind, payload, lane == Lane::Records) {
+                Ok(()) => return Ok(appended),
+                // The disk is full before the spool is: the oldest samples give way.
+                Err(error) if is_out_of_space(&error) => match self.samples.drop_oldest()? {
+                    Some(lost) => appended.dropped_samples += lost,
+                    None => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
         }
-        Ok(appended)
     }
 
     /// The oldest of what is to be sent: records if there are any, else samples. Bounds as of [`Queue::peek`].
@@ -140,6 +138,14 @@ impl Spool {
         let needed = stored_bytes(record.payload.len());
         while self.rejected.bytes() + needed > self.limits.rejected_bytes && self.rejected.drop_oldest()?.is_some() {}
         self.rejected.append(record.kind, &record.payload, true)
+    }
+
+    /// Drops the oldest samples, for something that the disk has no room for; how many records that were.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`].
+    pub fn make_room(&mut self) -> Result<u64, SpoolError> {
+        Ok(self.samples.drop_oldest()?.unwrap_or(0))
     }
 
     /// Bytes on disk of samples and records.

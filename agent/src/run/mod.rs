@@ -1,14 +1,17 @@
 //! The loop that drives everything, once an interval:
 //!
 //! [`clock`] says when. [`sensors`] are asked, and waited for until a common deadline. [`attribute`] joins a device's
-//! sample with the owners of its processes. The ledger takes that, and its checkpoint is written. Then the samples, and
-//! the minutes that have closed, are encoded and kept in the spool, from where a task of its own sends them. The loop
+//! sample with the owners of its processes. The ledger takes that. [`keep`] writes its checkpoint, and puts the samples, and
+//! the minutes that have closed, into the spool, from where a task of its own sends them. [`node`] holds it together, and
+//! [`watch`] notices a lost driver and a clock that was set. The loop
 //! never waits for the collector. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
 
 pub mod attribute;
 pub mod clock;
+mod keep;
 pub mod node;
 pub mod sensors;
+mod watch;
 
 use std::io;
 use std::net::SocketAddr;

@@ -7,48 +7,43 @@ use contador_schemas::owner::Owner;
 
 use super::attribute;
 use super::clock::now_ms;
+use super::keep::Troubles;
 use super::sensors::{GpuAnswer, Sensors};
 use super::{Options, RunError};
 use crate::config::Config;
 use crate::http::Health;
 use crate::ledger::Ledger;
-use crate::ledger::checkpoint::{self, CheckpointFile, Loaded};
+use crate::ledger::checkpoint::{CheckpointFile, Loaded};
+use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
-use crate::outbox::encode::{Identity, Points, rows, samples};
-use crate::outbox::send::chain;
-use crate::outbox::{Keeper, Kind, Record};
+use crate::outbox::encode::{Identity, Points, samples};
 use crate::sensors::GpuIdentity;
 use crate::telemetry::Telemetry;
 
 /// How often devices are described again, in milliseconds.
 const DESCRIBE_MS: i64 = 60_000;
 
-/// A wall clock that is this far from where it should be has jumped, in milliseconds.
-const CLOCK_JUMP_MS: i64 = 2_000;
-
-/// Most closed minutes in one record.
-const MINUTES_PER_RECORD: usize = 240;
-
 /// The state of the loop.
 #[derive(Debug)]
 pub struct Node {
-    identity: Identity,
+    pub(super) identity: Identity,
     interval: Duration,
     sensors: Sensors,
-    ledger: Ledger,
-    checkpoint: CheckpointFile,
-    keeper: Keeper,
-    telemetry: Telemetry,
-    health: Health,
-    gpus: Vec<GpuIdentity>,
+    pub(super) ledger: Ledger,
+    pub(super) checkpoint: CheckpointFile,
+    pub(super) keeper: Keeper,
+    pub(super) telemetry: Telemetry,
+    pub(super) health: Health,
+    pub(super) gpus: Vec<GpuIdentity>,
     owners: HashMap<u32, Owner>,
     described_ms: i64,
     ignored_ticks: u64,
-    fault: Option<String>,
-    events: Vec<Event>,
+    pub(super) fault: Option<String>,
+    pub(super) events: Vec<Event>,
+    pub(super) troubles: Troubles,
     /// Samples that the checkpoint has and the spool may lack.
     last_samples: Vec<u8>,
-    last_tick: Option<(i64, tokio::time::Instant)>,
+    pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
 }
 
 impl Node {
@@ -94,6 +89,7 @@ impl Node {
             described_ms: 0,
             fault: None,
             events,
+            troubles: Troubles::default(),
             last_samples,
             last_tick: None,
         })
@@ -157,7 +153,7 @@ impl Node {
             self.gpus = opened;
             self.described_ms = 0;
         }
-        if instant_ms - self.described_ms >= DESCRIBE_MS {
+        if (instant_ms - self.described_ms).abs() >= DESCRIBE_MS {
             self.described_ms = instant_ms;
             for gpu in &self.gpus {
                 infos::device(points, gpu, instant_ms);
@@ -167,9 +163,11 @@ impl Node {
         self.sensors.want_owners_of(pids.map(|process| process.pid).collect());
         self.sensors.owners.request(instant_ms);
         // Without an answer, what was known of the processes before still holds.
-        let owners = self.sensors.owners.collect(deadline, instant_ms, &self.telemetry).await;
-        let fresh = owners.is_some();
-        self.owners = owners.unwrap_or_else(|| std::mem::take(&mut self.owners));
+        let mut fresh = false;
+        if let Some((asked_ms, owners)) = self.sensors.owners.collect(deadline, instant_ms, &self.telemetry).await {
+            fresh = asked_ms == instant_ms;
+            self.owners = owners;
+        }
         for sample in &answer.samples {
             let simulated = self.gpus.iter().any(|gpu| gpu.uuid == sample.uuid && gpu.simulated);
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
@@ -181,110 +179,6 @@ impl Node {
         let ignored = self.ledger.ignored_ticks();
         self.telemetry.ledger_ignored.inc_by(ignored.saturating_sub(self.ignored_ticks));
         self.ignored_ticks = ignored;
-    }
-
-    fn note_health(&mut self, gpus: Option<&GpuAnswer>, instant_ms: i64) {
-        let fault = match gpus {
-            None => Some("the GPU sensor does not answer".to_owned()),
-            Some(answer) if answer.samples.is_empty() => {
-                Some(answer.fault.clone().unwrap_or_else(|| "the driver has no GPU".to_owned()))
-            }
-            Some(_) => None,
-        };
-        if fault != self.fault {
-            match &fault {
-                Some(reason) => tracing::warn!(reason, "no GPU is sampled"),
-                None => tracing::info!("GPUs are sampled"),
-            }
-        }
-        let event = match (&fault, &self.fault) {
-            (Some(reason), None) if self.gpus.is_empty() => Some(("gpus_missing", reason.clone())),
-            (Some(reason), None) => Some(("gpus_lost", reason.clone())),
-            (None, Some(_)) => Some(("gpus_found", "GPUs are sampled again".to_owned())),
-            _ => None,
-        };
-        self.events.extend(event.map(|(kind, message)| Event::new(instant_ms, kind, message)));
-        self.health.set(fault.clone().map_or(Ok(()), Err));
-        self.fault = fault;
-    }
-
-    /// Compares the wall clock with the one that nobody can set.
-    fn note_clock(&mut self, instant_ms: i64) {
-        let now = tokio::time::Instant::now();
-        if let Some((wall_ms, steady)) = self.last_tick.replace((instant_ms, now)) {
-            let passed = i64::try_from((now - steady).as_millis()).unwrap_or(i64::MAX);
-            let jump = (instant_ms - wall_ms).saturating_sub(passed);
-            if jump.abs() > CLOCK_JUMP_MS {
-                tracing::warn!(jump_ms = jump, "the wall clock has jumped");
-                let message = format!("the wall clock has jumped by {jump} ms");
-                self.events.push(Event::new(instant_ms, "clock_jump", message));
-            }
-        }
-    }
-
-    /// The state on disk is never behind what is in the spool: minutes and samples are in it before they are sent.
-    async fn store_checkpoint(&self, samples: &[u8]) {
-        let durable = !self.ledger.pending().is_empty();
-        let stored = match checkpoint::encode(&self.ledger, samples) {
-            Ok(bytes) => {
-                let file = self.checkpoint.clone();
-                tokio::task::spawn_blocking(move || file.store(&bytes, durable)).await
-            }
-            Err(error) => Ok(Err(error)),
-        };
-        match stored {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(error = chain(&error), "cannot write the ledger's checkpoint"),
-            Err(error) => tracing::error!(error = chain(&error), "cannot write the ledger's checkpoint"),
-        }
-    }
-
-    async fn keep_samples(&self, payload: Vec<u8>) {
-        if payload.is_empty() {
-            return;
-        }
-        if let Err(error) = self.keeper.keep(Kind::Samples, payload).await {
-            self.telemetry.dropped.with_label_values(&["samples", "spool"]).inc();
-            tracing::error!(error = chain(&error), "cannot keep samples");
-        }
-    }
-
-    async fn hand_on_minutes(&mut self) {
-        let pending = self.ledger.pending();
-        if pending.is_empty() {
-            return;
-        }
-        let chunks: Vec<usize> = pending.chunks(MINUTES_PER_RECORD).map(<[_]>::len).collect();
-        let records = pending.chunks(MINUTES_PER_RECORD).map(|minutes| {
-            let mut points = Points::default();
-            rows::minutes(&mut points, minutes);
-            Record { kind: Kind::Ledger, payload: points.encode(&self.identity) }
-        });
-        let kept = match self.keeper.append(records.collect()).await {
-            Ok(kept) => kept,
-            Err((kept, error)) => {
-                tracing::error!(error = chain(&error), "cannot keep the ledger's minutes, they stay in its checkpoint");
-                kept
-            }
-        };
-        let minutes: usize = chunks.iter().take(kept).sum();
-        self.ledger.handed_on(minutes);
-        self.telemetry.ledger_minutes.inc_by(minutes as u64);
-    }
-
-    async fn keep_events(&mut self) {
-        if self.events.is_empty() {
-            return;
-        }
-        let mut points = Points::default();
-        for event in &self.events {
-            infos::event(&mut points, event);
-        }
-        match self.keeper.keep(Kind::Event, points.encode(&self.identity)).await {
-            Ok(()) => self.events.clear(),
-            Err(error) => tracing::error!(error = chain(&error), "cannot keep events"),
-        }
-        self.events.truncate(100);
     }
 }
 

@@ -99,8 +99,8 @@ pub struct Sensors {
     pub disks: Watched<Result<Vec<DiskSample>, String>>,
     /// The machine.
     pub host: Watched<Result<HostSample, String>>,
-    /// Whose processes are.
-    pub owners: Watched<HashMap<u32, Owner>>,
+    /// Whose processes are, and when that was asked (Unix milliseconds).
+    pub owners: Watched<(i64, HashMap<u32, Owner>)>,
     pids: Arc<Mutex<Vec<u32>>>,
 }
 
@@ -136,7 +136,7 @@ impl Sensors {
                 let mut owners = ProcessOwners::new(roots.proc, roots.passwd);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    owners.resolve(&pids, ts_ms)
+                    (ts_ms, owners.resolve(&pids, ts_ms))
                 }
             }))?,
             pids,
