@@ -94,10 +94,13 @@ impl CheckpointFile {
     /// [`CheckpointError`]; the old checkpoint is in place then.
     pub fn store(&self, bytes: &[u8], durable: bool) -> Result<(), CheckpointError> {
         let temporary = self.path.with_extension("new");
-        let mut file = File::create(&temporary).map_err(|source| self.io("create", source))?;
-        file.write_all(bytes).map_err(|source| self.io("write", source))?;
-        if durable {
-            file.sync_data().map_err(|source| self.io("sync", source))?;
+        let written = File::create(&temporary).and_then(|mut file| {
+            file.write_all(bytes)?;
+            if durable { file.sync_data() } else { Ok(()) }
+        });
+        if let Err(source) = written {
+            let _ = fs::remove_file(&temporary);
+            return Err(self.io("write", source));
         }
         fs::rename(&temporary, &self.path).map_err(|source| self.io("replace", source))?;
         match self.path.parent().filter(|_| durable) {
