@@ -1,3 +1,17 @@
-//! wip
+//! The node agent.
+//!
+//! [`sensors`] tell what is, every second. [`owners`] tell whose it is. [`ledger`] makes minutes of it: who held which
+//! device for how long. [`outbox`] turns all of that into OTLP, keeps it on disk until the collector has it, and sends
+//! it. [`http`] takes latency histograms from services and tells how the agent itself is. [`run`] is the loop that
+//! drives them; [`config`] says how; [`cli`] is the command line.
+
+pub mod cli;
+pub mod config;
+pub mod http;
+pub mod ledger;
+pub mod outbox;
+pub mod owners;
 pub mod probe;
+pub mod run;
 pub mod sensors;
+pub mod telemetry;

@@ -1,0 +1,117 @@
+//! The command line: arguments are parsed here, and each command's file calls the library.
+//!
+//! Exit codes: 0 done, 1 failed while running, 2 bad usage or configuration; `exec` ends as its command does.
+
+mod check;
+mod exec;
+mod probe;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, ConfigError, Overrides};
+use crate::sensors::{NvmlLibrary, SensorError};
+
+/// Meters every GPU second of this node, and whose it was.
+#[derive(Debug, Parser)]
+#[command(name = "contador-agent", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Sample this node and send it to a collector, until told to end.
+    Run(run::RunArgs),
+    /// Show one sample of everything: each device, its owners, and what is missing and why.
+    Probe(probe::ProbeArgs),
+    /// Run a command whose GPU time is booked on an experiment.
+    Exec(exec::ExecArgs),
+    /// Check a configuration file, and show what is in force with it.
+    Check(check::CheckArgs),
+}
+
+/// Options that stand for keys of the configuration file.
+#[derive(Args, Clone, Debug, Default)]
+struct ConfigArgs {
+    /// Configuration file; without one, the defaults are in force.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// URL of the collector, such as http://collector:4317.
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Where the agent keeps its state and what is not sent yet.
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Address of pushes, /metrics and /readyz.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Name of this node.
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Time between samples, such as 1s.
+    #[arg(long, value_name = "DURATION")]
+    interval: Option<String>,
+}
+
+impl ConfigArgs {
+    fn load(&self) -> Result<Config, ConfigError> {
+        let overrides = Overrides {
+            node: self.node.clone(),
+            endpoint: self.endpoint.clone(),
+            state_dir: self.state_dir.clone(),
+            listen: self.listen.clone(),
+            interval: self.interval.clone(),
+        };
+        Config::load(self.config.as_deref(), &overrides)
+    }
+}
+
+/// Which driver to ask.
+#[derive(Args, Clone, Debug, Default)]
+struct DriverArgs {
+    /// Ask contador's NVML simulator instead of the driver; with a scenario file, or its built-in one.
+    #[arg(long, value_name = "SCENARIO")]
+    simulate: Option<Option<PathBuf>>,
+}
+
+impl DriverArgs {
+    fn library(&self, config: &Config) -> Result<NvmlLibrary, SensorError> {
+        match &self.simulate {
+            Some(scenario) => NvmlLibrary::simulator(scenario.clone()),
+            None => Ok(config.roots.nvml.clone().map_or_else(NvmlLibrary::default, NvmlLibrary::at)),
+        }
+    }
+}
+
+/// Parses the arguments of this process and does what they say.
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::main(args),
+        Command::Probe(args) => probe::main(&args),
+        Command::Exec(args) => return exec::main(args),
+        Command::Check(args) => check::main(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("contador-agent: {error:#}");
+            let usage = error.downcast_ref::<ConfigError>().is_some();
+            ExitCode::from(if usage { 2 } else { 1 })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,43 @@
+//! The agent's HTTP listener.
+//!
+//! `POST /v1/latency` takes a histogram: [`params`] reads whose it is from the query, [`hdr`] makes cells of the body,
+//! and [`push`] keeps it in the spool before it answers. `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the
+//! sensors answer) tell how the agent is ([`health`]).
+
+pub mod hdr;
+pub mod health;
+pub mod params;
+pub mod push;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::outbox::Keeper;
+use crate::telemetry::Telemetry;
+
+pub use health::Health;
+
+/// What the handlers share.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Host name.
+    pub node: String,
+    /// Greatest body of a push in bytes.
+    pub max_push_bytes: usize,
+    /// Where pushes are kept.
+    pub keeper: Keeper,
+    /// The agent's own counters.
+    pub telemetry: Telemetry,
+    /// Whether the sensors answer.
+    pub health: Health,
+}
+
+/// The listener's routes.
+pub fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/v1/latency", post(push::push))
+        .route("/metrics", get(health::metrics))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .with_state(shared)
+}

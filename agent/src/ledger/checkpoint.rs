@@ -1,0 +1,172 @@
+//! The ledger on disk: the open minutes, and the closed ones that the outbox does not have yet.
+//!
+//! One file, replaced as a whole by a rename, so that it is either the old one or the new one. Its first line is
+//! `contador-ledger <version> <crc32 of the rest, hexadecimal> <bytes of JSON>`; then comes the ledger as JSON, and then
+//! the samples of its last tick as they are sent. These are in it so that a kill between the checkpoint and the spool
+//! can't part them: the counters that the ledger has booked are always among the samples that are stored. A file that
+//! fails the check is set aside as `*.corrupt` and the ledger starts empty: the minute in which that happens is unmetered
+//! up to then.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::Ledger;
+
+const MAGIC: &str = "contador-ledger";
+const VERSION: u32 = 1;
+
+/// Why a checkpoint could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The file system refused.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The ledger can't be written as JSON.
+    #[error("cannot encode the ledger")]
+    Encode(#[from] serde_json::Error),
+}
+
+impl CheckpointError {
+    /// True when the disk is full.
+    pub fn is_out_of_space(&self) -> bool {
+        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, Self::Io { source, .. } if kinds.contains(&source.kind()))
+    }
+}
+
+/// What was found on disk.
+#[derive(Debug, PartialEq)]
+pub enum Loaded {
+    /// No checkpoint: a first start.
+    Nothing,
+    /// The ledger as it was, marked as interrupted, and the samples of its last tick, which may be in the spool or not.
+    Ledger(Box<Ledger>, Vec<u8>),
+    /// Damaged or of an unknown version; with the reason. It was set aside.
+    Corrupt(String),
+}
+
+/// Where the checkpoint is kept.
+#[derive(Clone, Debug)]
+pub struct CheckpointFile {
+    path: PathBuf,
+}
+
+impl CheckpointFile {
+    /// The checkpoint in `state_dir`, which must exist.
+    pub fn new(state_dir: &Path) -> Self {
+        Self { path: state_dir.join("ledger.checkpoint") }
+    }
+
+    /// Reads the checkpoint.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`] when the file is there and can't be read.
+    pub fn load(&self) -> Result<Loaded, CheckpointError> {
+        let bytes = match fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::Nothing),
+            Err(source) => return Err(self.io("read", source)),
+        };
+        match decode(&bytes) {
+            Ok((mut ledger, samples)) => {
+                ledger.resume();
+                Ok(Loaded::Ledger(Box::new(ledger), samples))
+            }
+            Err(reason) => {
+                let aside = self.path.with_extension("corrupt");
+                fs::rename(&self.path, &aside).map_err(|source| self.io("set aside", source))?;
+                Ok(Loaded::Corrupt(reason))
+            }
+        }
+    }
+
+    /// Replaces the checkpoint. `durable` waits until it would survive a loss of power; without it, a kill.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]; the old checkpoint is in place then.
+    pub fn store(&self, bytes: &[u8], durable: bool) -> Result<(), CheckpointError> {
+        let temporary = self.path.with_extension("new");
+        let written = File::create(&temporary).and_then(|mut file| {
+            file.write_all(bytes)?;
+            if durable { file.sync_data() } else { Ok(()) }
+        });
+        if let Err(source) = written {
+            let _ = fs::remove_file(&temporary);
+            return Err(self.io("write", source));
+        }
+        fs::rename(&temporary, &self.path).map_err(|source| self.io("replace", source))?;
+        match self.path.parent().filter(|_| durable) {
+            // Without this the rename itself may be lost, and an old minute would be open again.
+            Some(dir) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| self.io("sync", source)),
+            None => Ok(()),
+        }
+    }
+
+    fn io(&self, action: &'static str, source: io::Error) -> CheckpointError {
+        CheckpointError::Io { action, path: self.path.clone(), source }
+    }
+}
+
+/// The bytes of a checkpoint of `ledger` and the samples of its last tick.
+///
+/// # Errors
+/// [`CheckpointError::Encode`].
+pub fn encode(ledger: &Ledger, samples: &[u8]) -> Result<Vec<u8>, CheckpointError> {
+    let mut body = serde_json::to_vec(ledger)?;
+    let json = body.len();
+    body.extend_from_slice(samples);
+    let mut bytes = format!("{MAGIC} {VERSION} {:08x} {json}\n", crc32fast::hash(&body)).into_bytes();
+    bytes.append(&mut body);
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> Result<(Ledger, Vec<u8>), String> {
+    let end = bytes.iter().position(|&byte| byte == b'\n').ok_or("no header line")?;
+    let header = std::str::from_utf8(&bytes[..end]).map_err(|_| "no header line")?;
+    let body = &bytes[end + 1..];
+    let fields: Vec<&str> = header.split(' ').collect();
+    let [MAGIC, version, crc, json] = fields[..] else {
+        return Err(format!("header {header:?}, expected {MAGIC:?} and three fields"));
+    };
+    if version != VERSION.to_string() {
+        return Err(format!("version {version}, expected {VERSION}"));
+    }
+    if crc != format!("{:08x}", crc32fast::hash(body)) {
+        return Err(format!("checksum is not {crc}"));
+    }
+    let (json, samples) = json
+        .parse()
+        .ok()
+        .and_then(|length| body.split_at_checked(length))
+        .ok_or_else(|| format!("{json} bytes of JSON in a body of {}", body.len()))?;
+    let ledger = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    Ok((ledger, samples.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_checkpoint_is_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::new(dir.path());
+        assert_eq!(file.load().unwrap(), Loaded::Nothing);
+        let mut bytes = encode(&Ledger::default(), b"samples").unwrap();
+        file.store(&bytes, true).unwrap();
+        assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default(), b"samples".to_vec()));
+        *bytes.last_mut().unwrap() ^= 1;
+        file.store(&bytes, false).unwrap();
+        assert!(matches!(file.load().unwrap(), Loaded::Corrupt(reason) if reason.starts_with("checksum")));
+        assert!(dir.path().join("ledger.corrupt").exists());
+        assert_eq!(file.load().unwrap(), Loaded::Nothing);
+    }
+}

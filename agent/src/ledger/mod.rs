@@ -1,0 +1,91 @@
+//! Who held what: instants become minutes.
+//!
+//! A [`tick::Tick`] says who holds a device at one instant. A [`timeline::Timeline`] (one a device) lets that state hold
+//! until the next tick, cuts the interval at UTC minutes, and has [`split`] divide time, busy time and energy among the
+//! holders by whole numbers, so that nothing is lost or made up. What nobody was looking at is *unmetered*, never
+//! guessed. A [`minute::ClosedMinute`] comes out exactly once; [`checkpoint`] keeps the open minutes, and closed ones
+//! that the outbox has not taken yet, so that a kill at any moment loses no more than the time until the next start.
+
+pub mod checkpoint;
+pub mod minute;
+pub mod split;
+pub mod tick;
+pub mod timeline;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use checkpoint::{CheckpointError, CheckpointFile};
+pub use minute::{Account, ClosedMinute, MINUTE_MS};
+pub use tick::{Holder, Tick};
+pub use timeline::{MAX_GAP_MS, Timeline};
+
+/// A device without a tick has its minutes closed as unmetered after this long, in milliseconds; until then they stay
+/// open, since the counter of its next tick says how much energy they took.
+pub const CLOSE_AFTER_MS: i64 = 3_600_000;
+
+/// All devices' timelines, and the closed minutes that nobody has taken over yet. This is what a checkpoint holds.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Ledger {
+    timelines: BTreeMap<String, Timeline>,
+    /// Closed, and not yet in the outbox: these are handed on again after a restart, with the same content.
+    pending: Vec<ClosedMinute>,
+    /// Ticks that were not later than the last one of their device.
+    #[serde(default)]
+    ignored_ticks: u64,
+}
+
+impl Ledger {
+    /// Marks every timeline as interrupted: the time until its next tick is nobody's. To be called on a ledger that comes
+    /// from a checkpoint, however short the interruption was.
+    pub fn resume(&mut self) {
+        self.timelines.values_mut().for_each(Timeline::interrupt);
+    }
+
+    /// Extends a device's timeline to `tick`. `interval` is the time between ticks as configured; see
+    /// [`timeline::gap_limit_ms`].
+    pub fn tick(&mut self, tick: Tick, interval: Duration) {
+        let device = tick.device.clone();
+        let timeline = self.timelines.entry(device.clone()).or_default();
+        if !timeline.tick(tick, interval, &mut |minute| self.pending.push(minute.of(&device))) {
+            self.ignored_ticks += 1;
+        }
+    }
+
+    /// Closes, as unmetered, the minutes of devices without a tick for [`CLOSE_AFTER_MS`], and forgets those without one
+    /// for [`MAX_GAP_MS`].
+    pub fn advance(&mut self, now_ms: i64) {
+        let pending = &mut self.pending;
+        self.timelines.retain(|device, timeline| {
+            if now_ms - timeline.covered_ms() > CLOSE_AFTER_MS {
+                timeline.close_unseen(now_ms, &mut |minute| pending.push(minute.of(device)));
+            }
+            now_ms - timeline.last_seen_ms() <= MAX_GAP_MS
+        });
+    }
+
+    /// The last instant that a device's timeline covers, in Unix milliseconds.
+    pub fn covered_ms(&self, device: &str) -> Option<i64> {
+        self.timelines.get(device).map(Timeline::covered_ms)
+    }
+
+    /// Minutes that are closed and have not been handed on.
+    pub fn pending(&self) -> &[ClosedMinute] {
+        &self.pending
+    }
+
+    /// Forgets the first `count` pending minutes: somebody keeps them durably now.
+    pub fn handed_on(&mut self, count: usize) {
+        self.pending.drain(..count.min(self.pending.len()));
+    }
+
+    /// How many ticks were ignored because they were not later than the one before them (a clock that was set back).
+    pub fn ignored_ticks(&self) -> u64 {
+        self.ignored_ticks
+    }
+}
+
+#[cfg(test)]
+mod properties;

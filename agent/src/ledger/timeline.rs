@@ -1,0 +1,143 @@
+//! One device's time, from tick to tick, cut at minutes.
+//!
+//! - The interval `(previous tick, this tick]` belongs to who was seen at the previous tick, with the utilisation that was
+//!   read there.
+//! - It is nobody's (*unmetered*) when it is longer than [`gap_limit_ms`], when the agent was restarted in it, and before
+//!   the first tick of a device's first minute.
+//! - Its energy is what the counter rose by; a counter that fell was reset (a driver reload), and its new value is the
+//!   rise. At a minute's end `B` inside of `(t1, t2]` the counter is taken to be
+//!   `e1 + floor((e2 − e1) × (B − t1) / (t2 − t1))`, in whole numbers.
+//! - A tick that is not later than what is covered already is ignored, so a clock that is set back stops the timeline
+//!   until it has caught up. Only a step of more than [`MAX_GAP_MS`], which says that the earlier time was wrong, begins a
+//!   new timeline at the next full minute.
+//! - After a gap of more than [`MAX_GAP_MS`] the open minute is closed and the minutes between are left out: they have no
+//!   rows at all.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::minute::{ClosedMinute, MINUTE_MS, OpenMinute, Piece};
+use super::split::portion;
+use super::tick::{Holder, Tick};
+
+/// Minutes missed for longer than this, in milliseconds, are not closed one by one.
+pub const MAX_GAP_MS: i64 = 24 * 3_600_000;
+
+/// How long a state holds without being seen again, in milliseconds: 5 s, or 5 intervals when that is longer.
+pub fn gap_limit_ms(interval: Duration) -> i64 {
+    i64::try_from(interval.as_millis() * 5).unwrap_or(i64::MAX).max(5_000)
+}
+
+/// One device's open minute, and the state that holds in it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Timeline {
+    simulated: bool,
+    started: bool,
+    /// Everything up to this instant is booked.
+    covered_ms: i64,
+    last_seen_ms: i64,
+    /// Nobody is looking since `covered_ms`.
+    interrupted: bool,
+    holders: Vec<Holder>,
+    utilization_ppm: u32,
+    /// The counter's value at `covered_ms`, or earlier when it could not be read since.
+    energy_mj: Option<u64>,
+    minute: OpenMinute,
+}
+
+impl Timeline {
+    /// The instant up to which time is booked, Unix milliseconds.
+    pub fn covered_ms(&self) -> i64 {
+        self.covered_ms
+    }
+
+    /// The last tick's instant, Unix milliseconds.
+    pub fn last_seen_ms(&self) -> i64 {
+        self.last_seen_ms
+    }
+
+    /// Says that nobody looks until the next tick.
+    pub fn interrupt(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// Books the time since the last tick and takes over the state of this one. `false`: the tick was ignored.
+    pub fn tick(&mut self, tick: Tick, interval: Duration, closed: &mut impl FnMut(ClosedMinute)) -> bool {
+        let now = tick.instant_ms;
+        if !self.started {
+            self.begin(now);
+        } else if now < self.covered_ms - MAX_GAP_MS {
+            // The clock was wrong by days before, and is right again.
+            *self = Self::default();
+            self.begin(minute_start(now) + MINUTE_MS);
+            self.last_seen_ms = now;
+            return false;
+        } else if now <= self.covered_ms {
+            self.last_seen_ms = now.max(self.last_seen_ms);
+            return false;
+        }
+        self.simulated = tick.simulated;
+        let rise = match (self.energy_mj, tick.energy_mj) {
+            (Some(before), Some(after)) => after.checked_sub(before).unwrap_or(after),
+            _ => 0,
+        };
+        if now - self.covered_ms > gap_limit_ms(interval) {
+            self.interrupted = true;
+        }
+        self.book_until(now, rise, closed);
+        self.interrupted = false;
+        self.last_seen_ms = now;
+        self.holders = tick.holders;
+        self.utilization_ppm = tick.utilization_ppm.unwrap_or(0);
+        self.energy_mj = tick.energy_mj.or(self.energy_mj);
+        true
+    }
+
+    /// Closes, as unmetered and without energy, every minute that ended before `now_ms`.
+    pub fn close_unseen(&mut self, now_ms: i64, closed: &mut impl FnMut(ClosedMinute)) {
+        let end = minute_start(now_ms);
+        if self.started && end > self.covered_ms {
+            self.interrupted = true;
+            self.book_until(end, 0, closed);
+        }
+    }
+
+    fn begin(&mut self, now_ms: i64) {
+        self.started = true;
+        self.covered_ms = minute_start(now_ms);
+        self.interrupted = true;
+    }
+
+    /// Books everything from `covered_ms` to `end_ms`, in which the counter rose by `rise` millijoules.
+    fn book_until(&mut self, end_ms: i64, rise: u64, closed: &mut impl FnMut(ClosedMinute)) {
+        let begin = self.covered_ms;
+        let risen = |at: i64| portion(rise, at - begin, end_ms - begin);
+        while self.covered_ms < end_ms {
+            let from = self.covered_ms;
+            if from > begin && end_ms - begin > MAX_GAP_MS && from < minute_start(end_ms) {
+                // The minute that was open is closed; the days between are left out.
+                self.covered_ms = minute_start(end_ms);
+                continue;
+            }
+            let boundary = minute_start(from) + MINUTE_MS;
+            let to = boundary.min(end_ms);
+            let length_ms = u64::try_from(to - from).unwrap_or(0);
+            let piece = Piece { start_ms: from, length_ms, energy_mj: risen(to) - risen(from) };
+            if self.interrupted {
+                self.minute.unmetered(piece);
+            } else {
+                self.minute.held(piece, &self.holders, self.utilization_ppm);
+            }
+            self.covered_ms = to;
+            if to == boundary {
+                closed(self.minute.close(boundary - MINUTE_MS, self.simulated));
+            }
+        }
+    }
+}
+
+/// The start of the UTC minute that `instant_ms` is in (Unix milliseconds).
+fn minute_start(instant_ms: i64) -> i64 {
+    instant_ms - instant_ms.rem_euclid(MINUTE_MS)
+}

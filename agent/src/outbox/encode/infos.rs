@@ -1,0 +1,53 @@
+//! What devices are, and what happened, as points.
+
+use contador_schemas::names;
+use uuid::Uuid;
+
+use super::points::{Points, int, nanoseconds, text, whole, yes};
+use crate::sensors::GpuIdentity;
+
+/// Something that happened on the node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Event {
+    /// The same for every copy of this event.
+    pub id: Uuid,
+    /// When, Unix milliseconds.
+    pub ts_ms: i64,
+    /// Its kind, such as `agent_started`.
+    pub kind: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Event {
+    /// A new event.
+    pub fn new(ts_ms: i64, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { id: Uuid::new_v4(), ts_ms, kind, message: message.into() }
+    }
+}
+
+/// Adds an event.
+pub fn event(points: &mut Points, event: &Event) {
+    let attributes = vec![
+        text(names::EVENT_ID, &event.id.to_string()),
+        text(names::EVENT_KIND, event.kind),
+        text(names::EVENT_MESSAGE, &event.message),
+    ];
+    let time = nanoseconds(event.ts_ms);
+    points.push(names::EVENT, (time, time), attributes, int(1));
+}
+
+/// Adds what a device is, as seen at `ts_ms` (Unix milliseconds).
+pub fn device(points: &mut Points, gpu: &GpuIdentity, ts_ms: i64) {
+    let mut attributes = vec![
+        text(names::HW_ID, &gpu.uuid),
+        text(names::HW_TYPE, "gpu"),
+        text(names::HW_VENDOR, "NVIDIA"),
+        text(names::HW_MODEL, &gpu.name),
+        text(names::HW_DRIVER_VERSION, &gpu.driver_version),
+    ];
+    attributes.extend(gpu.pci_bus_id.as_ref().map(|address| text(names::DEVICE_PCI, address)));
+    attributes.extend(gpu.memory_total_bytes.get().map(|bytes| whole(names::DEVICE_MEMORY, bytes)));
+    attributes.extend(gpu.simulated.then(|| yes(names::SIMULATED)));
+    points.push(names::DEVICE_INFO, (0, nanoseconds(ts_ms)), attributes, int(1));
+}

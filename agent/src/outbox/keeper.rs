@@ -1,0 +1,155 @@
+//! The spool, shared between who makes records and who sends them. The disk is waited for on threads of its own, so that
+//! a slow one never holds up the program's only event loop.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::queue::{Batch, Position, SpoolError};
+use super::segment::{Kind, Record};
+use super::spool::{Lane, Spool, SpoolLimits};
+use crate::telemetry::Telemetry;
+
+/// The shared spool.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    dir: PathBuf,
+    spool: Arc<Mutex<Spool>>,
+    more: Arc<Notify>,
+    telemetry: Telemetry,
+}
+
+impl Keeper {
+    /// Opens the spool in `dir`.
+    ///
+    /// # Errors
+    /// As [`Spool::open`].
+    pub fn open(dir: &Path, limits: SpoolLimits, telemetry: Telemetry) -> Result<Self, SpoolError> {
+        let mut spool = Spool::open(dir, limits)?;
+        report(&mut spool, &telemetry);
+        Ok(Self { dir: dir.to_owned(), spool: Arc::new(Mutex::new(spool)), more: Arc::default(), telemetry })
+    }
+
+    /// Keeps records in this order, each as a whole; how many are kept. The first that can't be kept ends it.
+    ///
+    /// # Errors
+    /// [`SpoolError`] of the first that can't be kept, with the number of those before it.
+    pub async fn append(&self, records: Vec<Record>) -> Result<usize, (usize, SpoolError)> {
+        let telemetry = self.telemetry.clone();
+        let result = self
+            .with(move |spool| {
+                for (index, record) in records.iter().enumerate() {
+                    let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
+                    if appended.dropped_samples > 0 {
+                        telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
+                        tracing::warn!(dropped = appended.dropped_samples, "the spool is full, the oldest samples go");
+                    }
+                }
+                Ok(records.len())
+            })
+            .await;
+        self.more.notify_one();
+        match result {
+            Ok(result) => result,
+            Err(error) => Err((0, error)),
+        }
+    }
+
+    /// Keeps one record.
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn keep(&self, kind: Kind, payload: Vec<u8>) -> Result<(), SpoolError> {
+        self.append(vec![Record { kind, payload }]).await.map(drop).map_err(|(_, error)| error)
+    }
+
+    /// See [`Spool::peek`].
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn peek(&self, max_records: usize, max_bytes: usize) -> Result<Option<(Lane, Batch)>, SpoolError> {
+        let telemetry = self.telemetry.clone();
+        self.with(move |spool| {
+            let batch = spool.peek(max_records, max_bytes);
+            report(spool, &telemetry);
+            batch
+        })
+        .await?
+    }
+
+    /// See [`Spool::acknowledge`].
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn acknowledge(&self, lane: Lane, end: Position) -> Result<(), SpoolError> {
+        let telemetry = self.telemetry.clone();
+        self.with(move |spool| {
+            let result = spool.acknowledge(lane, end);
+            report(spool, &telemetry);
+            result
+        })
+        .await?
+    }
+
+    /// See [`Spool::reject`].
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn reject(&self, record: Record) -> Result<(), SpoolError> {
+        self.with(move |spool| spool.reject(&record)).await?
+    }
+
+    /// See [`Spool::make_room`].
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn make_room(&self) -> Result<(), SpoolError> {
+        let dropped = self.with(Spool::make_room).await??;
+        self.telemetry.dropped.with_label_values(&["samples", "disk_full"]).inc_by(dropped);
+        Ok(())
+    }
+
+    /// True when everything has been sent.
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn is_empty(&self) -> Result<bool, SpoolError> {
+        self.with(|spool| spool.is_empty()).await
+    }
+
+    /// Returns when something was kept since the last return.
+    pub async fn more(&self) {
+        self.more.notified().await;
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Spool) -> T + Send + 'static,
+    ) -> Result<T, SpoolError> {
+        let spool = Arc::clone(&self.spool);
+        let joined = tokio::task::spawn_blocking(move || {
+            // What a panic leaves behind is on disk, and is checked when it is read.
+            work(&mut spool.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+        .await;
+        joined.map_err(|error| SpoolError::Io {
+            action: "use",
+            path: self.dir.clone(),
+            source: io::Error::other(error),
+        })
+    }
+}
+
+fn report(spool: &mut Spool, telemetry: &Telemetry) {
+    for damage in spool.take_damage() {
+        telemetry.damaged_segments.inc();
+        let (path, reason, kept) = (damage.path.display(), &damage.reason, damage.kept);
+        tracing::error!(%path, reason, kept, "a damaged segment of the spool was set aside");
+    }
+    for (lane, name) in [(Lane::Records, "records"), (Lane::Samples, "samples")] {
+        let bytes = i64::try_from(spool.lane_bytes(lane)).unwrap_or(i64::MAX);
+        telemetry.spool_bytes.with_label_values(&[name]).set(bytes);
+    }
+}

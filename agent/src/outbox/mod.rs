@@ -1,0 +1,20 @@
+//! How facts leave the node.
+//!
+//! [`encode`] makes OTLP requests of samples, closed minutes, latencies and events, by the names in
+//! `contador_schemas::names`. [`spool`] keeps them on disk in two queues ([`queue`], made of [`segment`] files): samples,
+//! which may be dropped when there is no room, and records, which may not. [`send`] takes from the spool what is oldest,
+//! records first, and lets it go when the collector has answered with success; [`answer`] says what any other answer
+//! means. [`keeper`] is how the rest of the program reaches the spool without waiting for the disk.
+
+pub mod answer;
+pub mod encode;
+pub mod keeper;
+pub mod queue;
+pub mod segment;
+pub mod send;
+pub mod spool;
+
+pub use keeper::Keeper;
+pub use queue::{Queue, SpoolError};
+pub use segment::{Kind, Record};
+pub use spool::{Spool, SpoolLimits};

@@ -1,0 +1,240 @@
+//! Sending: one request at a time, the oldest first, records before samples.
+//!
+//! What waits goes out in as few requests as fit ([`MAX_BATCH_BYTES`]). While the collector is away, attempts are spread
+//! out; at the first success the rest follows without waiting. A request that is refused for good is sent again record
+//! by record, and only those that are refused by themselves are set aside.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+use prost::Message as _;
+use tokio_util::sync::CancellationToken;
+use tonic::codec::CompressionEncoding;
+use tonic::transport::{Channel, Endpoint};
+
+use super::answer::{self, Answer, Cause};
+use super::keeper::Keeper;
+use super::queue::{Batch, SpoolError};
+use super::spool::Lane;
+use crate::config::Compression;
+use crate::telemetry::Telemetry;
+
+/// Most bytes that one request is made of, before compression; a single greater record goes alone.
+pub const MAX_BATCH_BYTES: usize = 1 << 20;
+
+/// Most records that one request is made of.
+pub const MAX_BATCH_RECORDS: usize = 512;
+
+/// Longest wait between attempts, unless the collector asks for more.
+pub const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+/// Longest wait between attempts to reach a collector that does not answer at all.
+const MAX_RECONNECT: Duration = Duration::from_secs(5);
+
+/// Longest wait that a collector can ask for.
+const MAX_ASKED: Duration = Duration::from_secs(300);
+
+/// After so many failures that may be a record's fault, it counts as refused.
+const MAX_SUSPICIONS: u32 = 8;
+
+/// Where to send.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// The collector.
+    pub endpoint: Endpoint,
+    /// How requests are compressed, if the collector takes that.
+    pub compression: Compression,
+}
+
+/// Sends until `closing` is cancelled and then until the spool is empty or an attempt fails. Never fails: what can't be
+/// sent stays in the spool.
+pub async fn run(keeper: Keeper, destination: Destination, telemetry: Telemetry, closing: CancellationToken) {
+    let mut sender = Sender {
+        channel: destination.endpoint.connect_lazy(),
+        compression: destination.compression,
+        keeper,
+        telemetry,
+        failures: 0,
+        suspicions: 0,
+        singly: 0,
+    };
+    loop {
+        let wait = match sender.step().await {
+            Ok(Step::Sent) => continue,
+            Ok(Step::Nothing) if closing.is_cancelled() => return,
+            Ok(Step::Nothing) => {
+                tokio::select! {
+                    () = sender.keeper.more() => {}
+                    () = closing.cancelled() => {}
+                }
+                continue;
+            }
+            Ok(Step::Failed(wait)) => wait,
+            Err(error) => {
+                tracing::error!(error = chain(&error), "cannot read the spool");
+                sender.failures += 1;
+                jittered(backoff(sender.failures, MAX_BACKOFF))
+            }
+        };
+        if closing.is_cancelled() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = closing.cancelled() => {}
+        }
+    }
+}
+
+enum Step {
+    /// Something left the spool.
+    Sent,
+    /// There is nothing to send.
+    Nothing,
+    /// Wait for so long before the next attempt.
+    Failed(Duration),
+}
+
+struct Sender {
+    channel: Channel,
+    compression: Compression,
+    keeper: Keeper,
+    telemetry: Telemetry,
+    failures: u32,
+    suspicions: u32,
+    /// How many records are still to be sent one by one.
+    singly: usize,
+}
+
+impl Sender {
+    async fn step(&mut self) -> Result<Step, SpoolError> {
+        let most = if self.singly > 0 { 1 } else { MAX_BATCH_RECORDS };
+        let Some((lane, batch)) = self.keeper.peek(most, MAX_BATCH_BYTES).await? else { return Ok(Step::Nothing) };
+        match self.ask(&batch).await {
+            Answer::Accepted { rejected_points, message } => {
+                self.count("accepted");
+                if rejected_points > 0 {
+                    self.telemetry.rejected_points.inc_by(rejected_points);
+                    tracing::warn!(rejected_points, message, "the collector refused points");
+                }
+                for record in &batch.records {
+                    self.telemetry.sent.with_label_values(&[record.kind.as_str()]).inc();
+                }
+                if self.failures > 0 {
+                    tracing::info!(attempts = self.failures, "the collector answers again");
+                }
+                (self.failures, self.suspicions) = (0, 0);
+                self.done(lane, &batch).await?;
+                Ok(Step::Sent)
+            }
+            Answer::Later { after, cause, reason } => {
+                self.count("later");
+                if cause == Cause::Compression && self.compression != Compression::None {
+                    self.compression = self.compression.simpler();
+                    tracing::warn!(reason, next = self.compression.as_str(), "the collector lacks the compression");
+                    return Ok(Step::Sent);
+                }
+                if cause == Cause::Suspect {
+                    self.suspicions += 1;
+                    if self.suspicions >= MAX_SUSPICIONS {
+                        return self.refused(lane, batch, &reason).await;
+                    }
+                }
+                self.failures = self.failures.saturating_add(1);
+                // The first failure, and then fewer and fewer.
+                if self.failures.is_power_of_two() {
+                    tracing::warn!(reason, attempts = self.failures, "cannot send, keeping what there is");
+                }
+                let most = if cause == Cause::Connection { MAX_RECONNECT } else { MAX_BACKOFF };
+                let wait = jittered(backoff(self.failures, most));
+                Ok(Step::Failed(after.map_or(wait, |after| after.min(MAX_ASKED).max(wait.min(after)))))
+            }
+            Answer::Refused(reason) => self.refused(lane, batch, &reason).await,
+        }
+    }
+
+    /// Sends one request made of the whole batch.
+    async fn ask(&self, batch: &Batch) -> Answer {
+        // Encoded messages one after the other are the encoding of one message with all their parts.
+        let bytes = batch.records.iter().map(|record| record.payload.as_slice()).collect::<Vec<_>>().concat();
+        let request = match ExportMetricsServiceRequest::decode(bytes.as_slice()) {
+            Ok(request) => request,
+            Err(error) => return Answer::Refused(format!("not an OTLP request: {error}")),
+        };
+        let mut client = MetricsServiceClient::new(self.channel.clone());
+        match self.compression {
+            Compression::Zstd => client = client.send_compressed(CompressionEncoding::Zstd),
+            Compression::Gzip => client = client.send_compressed(CompressionEncoding::Gzip),
+            Compression::None => {}
+        }
+        answer::of(client.export(request).await.map(tonic::Response::into_inner))
+    }
+
+    async fn refused(&mut self, lane: Lane, batch: Batch, reason: &str) -> Result<Step, SpoolError> {
+        self.count("refused");
+        self.suspicions = 0;
+        if batch.records.len() > 1 {
+            self.singly = batch.records.len();
+            return Ok(Step::Sent);
+        }
+        for record in &batch.records {
+            let kind = record.kind.as_str();
+            tracing::error!(kind, bytes = record.payload.len(), reason, "the collector refuses a record, set aside");
+            self.telemetry.dropped.with_label_values(&[kind, "refused"]).inc();
+            self.keeper.reject(record.clone()).await?;
+        }
+        self.done(lane, &batch).await?;
+        Ok(Step::Sent)
+    }
+
+    async fn done(&mut self, lane: Lane, batch: &Batch) -> Result<(), SpoolError> {
+        self.singly = self.singly.saturating_sub(batch.records.len());
+        match batch.ends.last() {
+            Some(&end) => self.keeper.acknowledge(lane, end).await,
+            None => Ok(()),
+        }
+    }
+
+    fn count(&self, result: &str) {
+        self.telemetry.requests.with_label_values(&[result]).inc();
+    }
+}
+
+/// Half a second, doubled with each failure, up to `most`.
+fn backoff(failures: u32, most: Duration) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    Duration::from_millis(500).saturating_mul(1 << doublings).min(most)
+}
+
+/// Between half of `wait` and all of it, so that a fleet does not come back in step.
+fn jittered(wait: Duration) -> Duration {
+    let [a, b, ..] = *uuid::Uuid::new_v4().as_bytes();
+    wait.mul_f64(0.5 + f64::from(u16::from_le_bytes([a, b])) / 131_072.0)
+}
+
+/// An error with its sources.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(&format!(": {error}"));
+        source = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_bound() {
+        let waits: Vec<u128> = (1..=9).map(|failures| backoff(failures, MAX_BACKOFF).as_millis()).collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
+        for _ in 0..100 {
+            let wait = jittered(Duration::from_secs(8));
+            assert!((4..=8).contains(&wait.as_secs()), "{wait:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What an environment says about the owner of a process.
+
+use contador_schemas::names::{LABEL_VARIABLE_PREFIX, OWNER_ATTRIBUTES};
+use contador_schemas::owner::Owner;
+
+const RESOURCE_VARIABLE: &[u8] = b"OTEL_RESOURCE_ATTRIBUTES";
+
+/// Fields that say whose work it is. The others (environment, cluster, user) say only where it runs or as whom.
+const TELLING: [&str; 9] =
+    ["namespace", "pod", "container", "job", "department", "project", "experiment", "service", "model"];
+
+/// Longest value that is taken, in bytes; the rest is cut off.
+const MAX_VALUE_BYTES: usize = 256;
+
+/// The owner that an environment (as `/proc/PID/environ` has it: `NAME=value`, each ended by NUL) names; `None` when it
+/// names nobody. `CONTADOR_OWNER_…` variables win over attributes of `OTEL_RESOURCE_ATTRIBUTES`.
+pub fn owner_in(environ: &[u8]) -> Option<Owner> {
+    let mut owner = Owner::default();
+    let variables = || {
+        environ.split(|&byte| byte == 0).filter_map(|variable| {
+            let at = variable.iter().position(|&byte| byte == b'=')?;
+            Some((&variable[..at], &variable[at + 1..]))
+        })
+    };
+    for (_, value) in variables().filter(|(name, _)| *name == RESOURCE_VARIABLE) {
+        resource_attributes(&mut owner, &String::from_utf8_lossy(value));
+    }
+    for (name, value) in variables() {
+        let field = std::str::from_utf8(name).ok().and_then(|name| name.strip_prefix(LABEL_VARIABLE_PREFIX));
+        if let Some(field) = field {
+            owner.set(&field.to_ascii_lowercase(), clean(&String::from_utf8_lossy(value)));
+        }
+    }
+    let told = owner.attributes().iter().any(|(name, value)| TELLING.contains(name) && !value.is_empty());
+    told.then_some(owner)
+}
+
+/// The environment variable that carries a field of an owner.
+pub fn variable(field: &str) -> String {
+    format!("{LABEL_VARIABLE_PREFIX}{}", field.to_ascii_uppercase())
+}
+
+/// `key=value,key=value` with percent-encoded values
+/// (<https://opentelemetry.io/docs/specs/otel/resource/sdk/#specifying-resource-information-via-an-environment-variable>).
+fn resource_attributes(owner: &mut Owner, text: &str) {
+    for (name, value) in text.split(',').filter_map(|pair| pair.split_once('=')) {
+        if let Some((field, _)) = OWNER_ATTRIBUTES.iter().find(|(_, attribute)| *attribute == name.trim()) {
+            owner.set(field, clean(&percent_decoded(value)));
+        }
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let code = (byte == b'%').then(|| tail.get(..2)).flatten();
+        let code = code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn clean(value: &str) -> &str {
+    let value = value.trim();
+    let mut end = value.len().min(MAX_VALUE_BYTES);
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    &value[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_win_over_resource_attributes() {
+        let environ = b"PATH=/bin\0OTEL_RESOURCE_ATTRIBUTES=contador.department=old,contador.project=a%2Cb,x=y\0\
+            CONTADOR_OWNER_DEPARTMENT= research \0CONTADOR_OWNER_COLOUR=red\0";
+        let owner = owner_in(environ).unwrap();
+        assert_eq!((owner.department.as_str(), owner.project.as_str()), ("research", "a,b"));
+    }
+
+    #[test]
+    fn where_it_runs_is_not_whose_it_is() {
+        assert_eq!(owner_in(b"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=prod\0"), None);
+        assert_eq!(owner_in(b"CONTADOR_OWNER_USER=ana\0HOME=/root\0"), None);
+        assert_eq!(owner_in(b""), None);
+        assert_eq!(owner_in(b"CONTADOR_OWNER_JOB=\0"), None);
+    }
+
+    #[test]
+    fn odd_bytes_are_no_danger() {
+        let long = format!("CONTADOR_OWNER_JOB={}\0", "ñ".repeat(500));
+        assert_eq!(owner_in(long.as_bytes()).unwrap().job.len(), 256);
+        assert_eq!(percent_decoded("100%"), "100%");
+        assert_eq!(percent_decoded("%zz%4"), "%zz%4");
+        assert!(owner_in(b"CONTADOR_OWNER_JOB=\xff\xfe\0=\0==\0").is_some());
+    }
+}

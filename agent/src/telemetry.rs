@@ -1,0 +1,126 @@
+//! What the agent tells of itself at `/metrics`.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::{
+    Encoder as _, GaugeVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder, core::Collector,
+};
+
+/// Counters and gauges of one agent. Clones are the same counters.
+#[derive(Clone, Debug)]
+pub struct Telemetry {
+    registry: Arc<Registry>,
+    /// Ticks, by result: `done`, or `missed` when the loop came too late for one.
+    pub ticks: IntCounterVec,
+    /// Ticks that the ledger ignored because a device's clock was set back.
+    pub ledger_ignored: IntCounter,
+    /// Minutes that the ledger closed.
+    pub ledger_minutes: IntCounter,
+    /// Records that were dropped, by kind and reason.
+    pub dropped: IntCounterVec,
+    /// Bytes in the spool, by queue.
+    pub spool_bytes: IntGaugeVec,
+    /// Segments of the spool that were damaged and set aside.
+    pub damaged_segments: IntCounter,
+    /// Requests to the collector, by result: `accepted`, `later`, `refused`.
+    pub requests: IntCounterVec,
+    /// Records that the collector has, by kind.
+    pub sent: IntCounterVec,
+    /// Points that the collector refused within requests that it accepted.
+    pub rejected_points: IntCounter,
+    /// Pushed histograms, by result.
+    pub pushes: IntCounterVec,
+    /// Values that a sensor gave and that can't be, such as a utilisation of 2619 percent.
+    pub rejected_readings: IntCounter,
+    /// When a sensor last answered, Unix seconds.
+    pub sensor_answered: GaugeVec,
+    sensor_age: GaugeVec,
+}
+
+impl Telemetry {
+    /// New counters, all 0.
+    ///
+    /// # Errors
+    /// When two of them have one name, which no release has.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            register(&registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+        };
+        let counter = |name: &str, help: &str| register(&registry, IntCounter::new(name, help)?);
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            register(&registry, GaugeVec::new(Opts::new(name, help), labels)?)
+        };
+        Ok(Self {
+            ticks: counters("contador_agent_ticks_total", "Ticks by result.", &["result"])?,
+            ledger_ignored: counter(
+                "contador_agent_ledger_ignored_ticks_total",
+                "Ticks that were not later than the one before.",
+            )?,
+            ledger_minutes: counter("contador_agent_ledger_minutes_total", "Closed minutes of devices.")?,
+            dropped: counters(
+                "contador_agent_dropped_records_total",
+                "Records that were dropped before they were sent, by kind and reason.",
+                &["kind", "reason"],
+            )?,
+            spool_bytes: register(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("contador_agent_spool_bytes", "Bytes on disk that wait to be sent."),
+                    &["queue"],
+                )?,
+            )?,
+            damaged_segments: counter(
+                "contador_agent_spool_damaged_segments_total",
+                "Segments of the spool that were damaged and set aside.",
+            )?,
+            requests: counters("contador_agent_requests_total", "Requests to the collector by result.", &["result"])?,
+            sent: counters("contador_agent_sent_records_total", "Records that the collector has.", &["kind"])?,
+            rejected_points: counter(
+                "contador_agent_rejected_points_total",
+                "Points that the collector refused within accepted requests.",
+            )?,
+            pushes: counters("contador_agent_pushes_total", "Pushed histograms by result.", &["result"])?,
+            rejected_readings: counter(
+                "contador_agent_rejected_readings_total",
+                "Impossible values from sensors, which were left out.",
+            )?,
+            sensor_answered: gauges(
+                "contador_agent_sensor_answered_timestamp_seconds",
+                "When the sensor last answered.",
+                &["sensor"],
+            )?,
+            sensor_age: gauges(
+                "contador_agent_sensor_age_seconds",
+                "Time since the sensor last answered.",
+                &["sensor"],
+            )?,
+            registry: Arc::new(registry),
+        })
+    }
+
+    /// Prometheus text.
+    ///
+    /// # Errors
+    /// As [`TextEncoder`].
+    pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        for family in self.sensor_answered.collect() {
+            for metric in family.get_metric() {
+                if let Some(label) = metric.get_label().first() {
+                    let age = (now - metric.get_gauge().get_value()).max(0.0);
+                    self.sensor_age.with_label_values(&[label.value()]).set(age);
+                }
+            }
+        }
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}
+
+fn register<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(collector.clone()))?;
+    Ok(collector)
+}

@@ -1,0 +1,259 @@
+//! The program itself: its commands, its exit codes, its signals.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use common::{Collector, attribute, free_address, points};
+use contador_agent::ledger::checkpoint::{self, CheckpointFile};
+use contador_agent::ledger::tick::holders;
+use contador_agent::ledger::{CLOSE_AFTER_MS, Ledger, MINUTE_MS, Tick};
+use contador_agent::owners::ProcessOwners;
+use contador_agent::run::clock::now_ms;
+use contador_schemas::names;
+use contador_schemas::owner::Owner;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+use rustix::process::{Pid, Signal, kill_process};
+use tonic::codec::CompressionEncoding::Zstd;
+
+fn agent() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_contador-agent"))
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+#[test]
+fn check_shows_what_is_in_force_or_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.toml");
+    std::fs::write(&path, "node = \"n1\"\n[collector]\nendpoint = \"http://collector:4317\"\n").unwrap();
+    let good = agent().args(["check", "--interval", "500ms", "--config"]).arg(&path).output().unwrap();
+    assert_eq!(code(&good), 0);
+    let shown: toml::Table = text(&good.stdout).parse().unwrap();
+    assert_eq!(shown["collector"]["endpoint"].as_str(), Some("http://collector:4317"));
+    assert_eq!(shown["interval"].as_str(), Some("500ms"));
+
+    std::fs::write(&path, "node = \"n1\"\n[http]\nlissen = \"127.0.0.1:1\"\n").unwrap();
+    let bad = agent().args(["check", "--config"]).arg(&path).output().unwrap();
+    assert_eq!(code(&bad), 2);
+    let expected = format!("contador-agent: {}:3: unknown key lissen, expected listen\n", path.display());
+    assert_eq!(text(&bad.stderr), expected);
+    let missing = agent().args(["run", "--config", "/nonexistent/agent.toml"]).output().unwrap();
+    assert_eq!(code(&missing), 2);
+    assert!(text(&missing.stderr).starts_with("contador-agent: cannot read /nonexistent/agent.toml: No such file"));
+    assert_eq!(code(&agent().arg("rum").output().unwrap()), 2);
+}
+
+#[test]
+fn exec_labels_a_tree_and_ends_as_its_command_does() {
+    // The shell's child prints a line and waits: whose it is, is asked while it does.
+    let mut child = agent()
+        .args(["exec", "--experiment", "e1", "--project", "vision", "--department", "research", "--user", "ana"])
+        .args(["--service", "ranker", "--", "sh", "-c", "sh -c 'echo $$; read line'; exit 7"])
+        .env("CONTADOR_OWNER_JOB", "of an outer exec")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let inner: u32 = line.trim().parse().unwrap();
+    let mut owners = ProcessOwners::new("/proc".into(), "/etc/passwd".into());
+    let found = owners.resolve(&[child.id(), inner], 0);
+    let expected = Owner {
+        experiment: "e1".into(),
+        project: "vision".into(),
+        department: "research".into(),
+        user: "ana".into(),
+        service: "ranker".into(),
+        ..Owner::default()
+    };
+    assert_eq!((found.get(&child.id()), found.get(&inner)), (Some(&expected), Some(&expected)));
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+
+    let labels = ["exec", "--experiment", "e", "--project", "p", "--department", "d", "--"];
+    let missing = agent().args(labels).arg("no-such-program-anywhere").output().unwrap();
+    assert_eq!(code(&missing), 127);
+    assert!(text(&missing.stderr).contains("no-such-program-anywhere"));
+    assert_eq!(code(&agent().args(labels).arg("/etc/passwd").output().unwrap()), 126);
+    assert_eq!(code(&agent().args(["exec", "--experiment", "e", "--", "true"]).output().unwrap()), 2);
+}
+
+#[allow(clippy::zombie_processes, reason = "when this panics, the test ends, and the agent with its closed log")]
+/// Starts `run` without a driver, and gives the address that it says it listens on.
+fn start(state: &Path, collector: SocketAddr) -> (Child, SocketAddr) {
+    let config = state.join("agent.toml");
+    std::fs::write(&config, "[sensors]\nnvml = \"/nonexistent/libnvidia-ml.so.1\"\n").unwrap();
+    let mut child = agent()
+        .args(["run", "--node", "n1", "--listen", "127.0.0.1:0", "--log-format", "json", "--config"])
+        .arg(config)
+        .args(["--endpoint", &format!("http://{collector}"), "--state-dir"])
+        .arg(state)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = String::new();
+    loop {
+        let mut line = String::new();
+        assert!(log.read_line(&mut line).unwrap() > 0, "the agent ended: {lines}");
+        lines.push_str(&line);
+        let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if let Some(address) = entry["fields"]["address"].as_str() {
+            let address = address.parse().unwrap();
+            // The rest of the log goes nowhere, but has to be read.
+            std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+            return (child, address);
+        }
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// One request by hand; the status line and the body.
+fn http(address: SocketAddr, method: &str, target: &str, body: &[u8]) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let head =
+        format!("{method} {target} HTTP/1.1\r\nhost: agent\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    // A body that is refused unread may find the connection closed.
+    let _ = stream.write_all(body);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+/// The kinds of the events that tell of the agent itself.
+fn agent_events(received: &[ExportMetricsServiceRequest]) -> Vec<String> {
+    let points = points(received, names::EVENT);
+    let kinds = points.iter().map(|point| attribute(&point.attributes, names::EVENT_KIND));
+    kinds.filter(|kind| kind.starts_with("agent_")).map(str::to_owned).collect()
+}
+
+/// A ledger of an agent that was killed longer ago than a device is waited for, while somebody held a device.
+fn leave_checkpoint(state: &Path) -> i64 {
+    let killed = now_ms() - CLOSE_AFTER_MS - 3 * MINUTE_MS;
+    let mut ledger = Ledger::default();
+    for second in 0..3 {
+        let tick = Tick {
+            device: "GPU-1".into(),
+            simulated: false,
+            instant_ms: killed - 2_000 + second * 1_000,
+            holders: holders([(Owner { department: "research".into(), ..Owner::default() }, 1 << 30, None)]),
+            utilization_ppm: Some(1_000_000),
+            energy_mj: Some(1_000),
+        };
+        ledger.tick(tick, Duration::from_secs(1));
+    }
+    CheckpointFile::new(state).store(&checkpoint::encode(&ledger, b"").unwrap(), true).unwrap();
+    killed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_ends_it_with_nothing_lost() {
+    let state = tempfile::tempdir().unwrap();
+    let killed = leave_checkpoint(state.path());
+    let address = free_address();
+    // There is no collector yet.
+    let (mut child, listen) = start(state.path(), address);
+    assert_eq!(http(listen, "GET", "/healthz", b"").0, "HTTP/1.1 200 OK");
+    let (status, body) = http(listen, "GET", "/readyz", b"");
+    assert!(status.starts_with("HTTP/1.1 503") && body.starts_with("not ready: "), "{status} {body}");
+
+    let mut histogram: Histogram<u64> = Histogram::new(3).unwrap();
+    for value in [10, 10, 250_000] {
+        histogram.record(value).unwrap();
+    }
+    let mut pushed = Vec::new();
+    V2DeflateSerializer::new().serialize(&histogram, &mut pushed).unwrap();
+    let target =
+        "/v1/latency?service=ranker&metric=queue_time&route=%2Frank&instance=r1&start=1790000000&end=1790000010";
+    let (status, body) = http(listen, "POST", target, &pushed);
+    assert_eq!(status, "HTTP/1.1 200 OK", "{body}");
+    assert_eq!(body, r#"{"count":3,"start":"1790000000.000000000","end":"1790000010.000000000"}"#);
+    for (target, body, expected) in [
+        ("/v1/latency?service=x", b"hello".as_slice(), "400"),
+        ("/v1/latency", &pushed, "400"),
+        ("/v1/latency?service=x&colour=red", &pushed, "400"),
+        ("/v1/latency?service=x", &vec![0; 5 << 20], "413"),
+    ] {
+        let (status, answer) = http(listen, "POST", target, body);
+        assert!(status.starts_with(&format!("HTTP/1.1 {expected}")), "{target}: {status} {answer}");
+    }
+    assert!(http(listen, "GET", "/metrics", b"").1.contains("contador_agent_pushes_total{result=\"kept\"} 1"));
+
+    // Another agent must not use the same state.
+    let second = agent().args(["run", "--listen", "127.0.0.1:0", "--state-dir"]).arg(state.path()).output().unwrap();
+    assert_eq!(code(&second), 1);
+    assert!(text(&second.stderr).contains("expected no other agent with this state directory"));
+
+    // Killed, started again, and then a collector comes.
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    let (mut child, _) = start(state.path(), address);
+    let collector = Collector::default();
+    let running = collector.start(address, &[Zstd]).await;
+    let received = collector
+        .wait(|received| {
+            !points(received, names::CPU_COUNT).is_empty()
+                && agent_events(received).len() == 2
+                && points(received, names::LEDGER_SHARE).len() > 1
+        })
+        .await;
+    let latencies: Vec<_> = received
+        .iter()
+        .flat_map(|request| &request.resource_metrics)
+        .filter(|resource| attribute(&resource.resource.as_ref().unwrap().attributes, names::SERVICE_NAME) == "ranker")
+        .flat_map(|resource| &resource.scope_metrics)
+        .flat_map(|scope| &scope.metrics)
+        .collect();
+    let [metric] = latencies[..] else { panic!("one latency, not {latencies:?}") };
+    let Some(Data::Histogram(histogram)) = &metric.data else { panic!("no histogram: {metric:?}") };
+    let point = &histogram.data_points[0];
+    assert_eq!((point.count, point.bucket_counts.as_slice()), (3, [0, 2, 0, 1, 0].as_slice()));
+    assert_eq!(point.explicit_bounds, [10.0_f64.next_down(), 10.0, 249_984.0_f64.next_down(), 250_111.0]);
+
+    // Each minute since the kill has come, once and whole; what was held before is in the first.
+    let mut minutes: BTreeMap<u64, Vec<i64>> = BTreeMap::new();
+    for point in points(&received, names::LEDGER_SHARE) {
+        assert_eq!(attribute(&point.attributes, names::HW_ID), "GPU-1");
+        let Some(Value::AsInt(share)) = point.value else { panic!("no whole number: {point:?}") };
+        minutes.entry(point.start_time_unix_nano / 60_000_000_000).or_default().push(share);
+    }
+    let first = u64::try_from(killed / MINUTE_MS).unwrap();
+    assert_eq!(minutes.keys().copied().collect::<Vec<_>>(), (first..first + minutes.len() as u64).collect::<Vec<_>>());
+    assert!(minutes.len() >= 60 && minutes.values().all(|shares| shares.iter().sum::<i64>() == 60_000));
+    assert!(minutes.values().skip(2).all(|shares| shares.len() == 1));
+    let owners: Vec<_> = points(&received, names::OWNER_INFO);
+    let labels = owners.iter().map(|point| attribute(&point.attributes, names::DEPARTMENT));
+    assert!(labels.into_iter().any(|department| department == "research"));
+
+    signal(&child, Signal::TERM);
+    let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+    let received = collector.wait(|_| true).await;
+    assert_eq!(agent_events(&received), ["agent_started", "agent_started", "agent_stopped"]);
+    running.stop().await;
+}
