@@ -19,3 +19,4 @@ CREATE TABLE IF NOT EXISTS owners
 )
 ENGINE = ReplacingMergeTree
 ORDER BY id
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1

@@ -17,3 +17,4 @@ CREATE TABLE IF NOT EXISTS allocations
 ENGINE = ReplacingMergeTree
 PARTITION BY toYear(start)
 ORDER BY (start, id)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1

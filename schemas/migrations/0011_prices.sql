@@ -9,4 +9,5 @@ CREATE TABLE IF NOT EXISTS prices
     loaded_at  DateTime64(3, 'UTC')
 )
 ENGINE = ReplacingMergeTree(loaded_at)
-ORDER BY (gpu_model, valid_from)
+ORDER BY (book, gpu_model, valid_from)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
