@@ -4,13 +4,14 @@
 //! the rows. Everything is kept in ClickHouse alone: [`store`] opens it and migrates it, [`engine`] is ClickHouse itself,
 //! embedded and served over its HTTP interface by a process of its own. On the way out, [`latency`] turns stored cells
 //! into quantile intervals and [`bill`] turns ledger rows and imported allocations into money. [`cli`] has one file a
-//! command; [`demo`] runs all of them together on one machine.
+//! command, [`failure`] their two ways to fail; [`demo`] runs all of them together on one machine.
 
 pub mod bill;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod engine;
+pub mod failure;
 pub mod ingest;
 pub mod latency;
 pub mod run;

@@ -9,7 +9,7 @@ LEFT JOIN (
     FROM (
         SELECT device, share_ms,
                if(o.department = '', if(o.command = '', l.kind, o.command), concat(o.department, '/', o.experiment)) AS label
-        FROM ledger AS l FINAL LEFT JOIN owners AS o ON o.id = l.owner
+        FROM ledger AS l FINAL LEFT JOIN (SELECT * FROM owners FINAL) AS o ON o.id = l.owner
         WHERE minute = (SELECT max(minute) FROM ledger WHERE minute > now() - INTERVAL 3 MINUTE) AND share_ms > 0
         ORDER BY share_ms DESC)
     GROUP BY device) AS l ON l.device = s.device

@@ -1,12 +1,43 @@
 //! `contador demo`.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
 use super::Failure;
+use crate::demo::{self, Options};
 
 /// Arguments of `contador demo`.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+pub struct Args {
+    /// End after so many seconds; over 60, so that a minute of the ledger closes and is checked
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Print nothing but one JSON object at the end
+    #[arg(long)]
+    json: bool,
+    /// Keep the data in this directory; otherwise it is removed at the end
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
 
-/// Runs the command.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(super::usage("not built yet"))
+/// Runs the demo, prints its summary, and fails when what was stored does not add up.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let options = Options { duration: args.seconds.map(Duration::from_secs), json: args.json, data: args.data };
+    let summary = super::runtime()?.block_on(async {
+        let shutdown = CancellationToken::new();
+        super::cancel_on_signal(shutdown.clone())?;
+        demo::run(options, shutdown).await
+    })?;
+    if args.json {
+        println!("{}", serde_json::to_string(&summary)?);
+    } else {
+        println!("{summary}");
+    }
+    // A run that ended before the first full minute has nothing to add up, which is no failure.
+    if !summary.conserved && summary.ledger_rows > 0 {
+        return Err(anyhow::anyhow!("what was stored does not add up (see above)").into());
+    }
+    Ok(())
 }

@@ -13,6 +13,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use crate::failure::{Failure, usage};
+
 /// Observability and chargeback for GPU fleets.
 #[derive(Debug, Parser)]
 #[command(name = "contador", version, about, propagate_version = true)]
@@ -39,26 +41,6 @@ enum Command {
     Import(import::Args),
     /// Everything above on this machine, embedded
     Demo(demo::Args),
-}
-
-/// Why a command did not do its work; each kind has its own exit code.
-#[derive(Debug)]
-pub enum Failure {
-    /// Bad usage or configuration: exit code 2.
-    Usage(anyhow::Error),
-    /// Failed while running: exit code 1.
-    Running(anyhow::Error),
-}
-
-/// A [`Failure::Usage`] with this message.
-pub fn usage(message: impl std::fmt::Display) -> Failure {
-    Failure::Usage(anyhow::anyhow!("{message}"))
-}
-
-impl<E: Into<anyhow::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::Running(error.into())
-    }
 }
 
 /// Parses the process's arguments, runs the command and returns its exit code.
@@ -90,4 +72,19 @@ pub fn main() -> ExitCode {
 /// A multi-threaded runtime for one command.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// Cancels `shutdown` at the first SIGINT or SIGTERM.
+pub(crate) fn cancel_on_signal(shutdown: tokio_util::sync::CancellationToken) -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        shutdown.cancel();
+    });
+    Ok(())
 }

@@ -1,1 +1,25 @@
-//! `contador demo`: every part on this machine, as processes of their own.
+//! `contador demo`: every part on this machine, each as the process that it is in production.
+//!
+//! [`processes`] starts the engine, the collector and the agent on ports of [`ports`]; [`workloads`] are labelled processes
+//! that hold the (simulated) GPUs; [`service`] is a small HTTP service under the load of [`load`], whose latencies are pushed
+//! as histograms; [`sample`] imports last month's allocations of a generated fleet and asks for its bill. Then [`live`] asks
+//! ClickHouse for what [`view`] shows, [`visible`] measures how long a sample takes to be seen there, and at the end
+//! [`conserve`] checks what was stored and [`summary`] tells it.
+
+mod conserve;
+mod live;
+mod load;
+mod ports;
+mod processes;
+mod random;
+mod sample;
+mod service;
+mod summary;
+mod view;
+mod visible;
+mod workloads;
+
+mod run;
+
+pub use run::{Options, run};
+pub use summary::Summary;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clickhouse::Client;
 
-use crate::cli::{Failure, usage};
+use crate::failure::{Failure, usage};
 
 /// How a command finds its store. Secrets come from the environment or a file, never from arguments.
 #[derive(Args, Clone, Debug)]

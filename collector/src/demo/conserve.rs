@@ -1,0 +1,152 @@
+//! Whether what was stored adds up: each device's minute is held whole, and the energy of its owners is what its own
+//! counter says. Computed from the stored samples, not by the agent's code.
+
+use std::collections::BTreeMap;
+
+use clickhouse::Row as ClickHouseRow;
+use serde::Deserialize;
+
+use crate::store::Store;
+
+/// One device's minute, summed over its owners.
+#[derive(Clone, ClickHouseRow, Debug, Deserialize, Eq, PartialEq)]
+pub(super) struct Row {
+    /// Device UUID.
+    pub(super) device: String,
+    /// Start of the minute, Unix seconds.
+    pub(super) minute: u32,
+    /// Sum of the owners' shares, milliseconds.
+    pub(super) share_ms: u64,
+    /// Sum of the owners' energy, millijoules.
+    pub(super) energy_mj: u64,
+}
+
+/// One stored sample of a device's energy counter.
+#[derive(Clone, ClickHouseRow, Debug, Deserialize, Eq, PartialEq)]
+pub(super) struct Reading {
+    /// Device UUID.
+    pub(super) device: String,
+    /// Unix milliseconds.
+    pub(super) ts: i64,
+    /// Millijoules; `None` when it was not measured.
+    pub(super) energy_mj: Option<u64>,
+}
+
+const ROWS: &str = "SELECT device, minute, toUInt64(sum(share_ms)) AS share_ms, toUInt64(sum(energy_mj)) AS energy_mj
+FROM ledger FINAL GROUP BY device, minute ORDER BY device, minute";
+
+const READINGS: &str = "SELECT device, ts, energy_mj FROM gpu_samples FINAL ORDER BY device, ts";
+
+/// What does not add up, a line each, and how many device-minutes were looked at.
+pub(super) async fn check(store: &Store) -> anyhow::Result<(Vec<String>, usize)> {
+    let rows: Vec<Row> = store.client.query(ROWS).fetch_all().await?;
+    let readings: Vec<Reading> = store.client.query(READINGS).fetch_all().await?;
+    let minutes = rows.len();
+    Ok((faults(&rows, readings), minutes))
+}
+
+/// What of `rows` contradicts the minute's length or the `readings` of the energy counters (ascending by device and time).
+fn faults(rows: &[Row], readings: Vec<Reading>) -> Vec<String> {
+    let mut counters: BTreeMap<String, Vec<(i64, u64)>> = BTreeMap::new();
+    for reading in readings {
+        if let Some(energy) = reading.energy_mj {
+            counters.entry(reading.device).or_default().push((reading.ts, energy));
+        }
+    }
+    let risen: BTreeMap<String, Vec<(i64, u64)>> =
+        counters.into_iter().map(|(device, counter)| (device, risen(&counter))).collect();
+    let mut faults = Vec::new();
+    for row in rows {
+        let Row { device, minute, share_ms, energy_mj } = row;
+        if *share_ms != 60_000 {
+            faults.push(format!("{device}, minute {minute}: the shares sum to {share_ms} ms, expected 60000"));
+        }
+        let start = i64::from(*minute) * 1000;
+        let expected = risen.get(device).and_then(|counter| {
+            let end = energy_at(counter, start + 60_000)?;
+            Some(end - energy_at(counter, start)?)
+        });
+        match expected {
+            Some(expected) if expected != *energy_mj => faults.push(format!(
+                "{device}, minute {minute}: the owners drew {energy_mj} mJ, the device's counter says {expected}"
+            )),
+            None if *energy_mj != 0 => faults.push(format!(
+                "{device}, minute {minute}: the owners drew {energy_mj} mJ, and no stored sample covers the minute"
+            )),
+            _ => {}
+        }
+    }
+    faults
+}
+
+/// Energy since the first reading; a counter that falls was restarted, and its new value is the increase.
+fn risen(counter: &[(i64, u64)]) -> Vec<(i64, u64)> {
+    let mut sum = 0;
+    let mut last = None;
+    counter
+        .iter()
+        .map(|&(ts, energy)| {
+            sum += match last {
+                Some(last) if energy >= last => energy - last,
+                Some(_) => energy,
+                None => 0,
+            };
+            last = Some(energy);
+            (ts, sum)
+        })
+        .collect()
+}
+
+/// Energy at the instant `at` (Unix milliseconds): on the straight line between the two readings around it, rounded down;
+/// the first reading's before it. `None` after the last reading.
+fn energy_at(risen: &[(i64, u64)], at: i64) -> Option<u64> {
+    let next = risen.partition_point(|(ts, _)| *ts < at);
+    let &(after, high) = risen.get(next)?;
+    let Some(&(before, low)) = next.checked_sub(1).and_then(|index| risen.get(index)) else {
+        return Some(high);
+    };
+    let part = u128::from(high - low) * u128::from(at.abs_diff(before)) / u128::from(after.abs_diff(before));
+    u64::try_from(part).ok().map(|part| low + part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(ts: i64, energy_mj: u64) -> Reading {
+        Reading { device: "GPU-a".into(), ts, energy_mj: Some(energy_mj) }
+    }
+
+    fn row(minute: u32, share_ms: u64, energy_mj: u64) -> Row {
+        Row { device: "GPU-a".into(), minute, share_ms, energy_mj }
+    }
+
+    #[test]
+    fn a_minute_that_adds_up_has_no_fault() {
+        // 1 W from 30 s into minute 60 on: 30 J in it; then a restart of the counter at 125 s.
+        let readings = vec![reading(90_000, 5_000), reading(120_500, 35_500), reading(125_000, 4_000)];
+        assert_eq!(faults(&[row(60, 60_000, 30_000)], readings.clone()), Vec::<String>::new());
+        assert_eq!(
+            faults(&[row(60, 59_999, 30_001)], readings),
+            [
+                "GPU-a, minute 60: the shares sum to 59999 ms, expected 60000",
+                "GPU-a, minute 60: the owners drew 30001 mJ, the device's counter says 30000"
+            ]
+        );
+    }
+
+    #[test]
+    fn energy_without_a_sample_is_a_fault() {
+        assert_eq!(faults(&[row(60, 60_000, 1)], vec![]).len(), 1);
+        assert_eq!(faults(&[row(60, 60_000, 0)], vec![]).len(), 0);
+    }
+
+    #[test]
+    fn a_restarted_counter_adds_its_new_value() {
+        let sum = risen(&[(0, 100), (1000, 250), (2000, 40)]);
+        assert_eq!(sum, [(0, 0), (1000, 150), (2000, 190)]);
+        assert_eq!(energy_at(&sum, 1500), Some(170));
+        assert_eq!(energy_at(&sum, -5), Some(0));
+        assert_eq!(energy_at(&sum, 2001), None);
+    }
+}

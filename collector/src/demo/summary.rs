@@ -1,0 +1,60 @@
+//! What the demo did, as one JSON object or as lines for people.
+
+use serde::Serialize;
+
+use crate::store::Store;
+
+/// The last line of `contador demo --json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Version of the embedded ClickHouse engine.
+    pub engine_version: String,
+    /// Whether the GPUs were simulated.
+    pub simulated: bool,
+    /// Rows stored.
+    pub gpu_samples: u64,
+    /// Rows stored.
+    pub storage_samples: u64,
+    /// Rows stored.
+    pub latency_rows: u64,
+    /// Rows stored.
+    pub ledger_rows: u64,
+    /// Median of the milliseconds from a sample's instant until a query saw it; `null` when none was seen.
+    pub sample_visible_ms_p50: Option<i64>,
+    /// The greatest of them.
+    pub sample_visible_ms_max: Option<i64>,
+    /// Last month's bill of the sample fleet, a decimal.
+    pub bill_total: String,
+    /// Its currency, ISO 4217.
+    pub bill_currency: String,
+    /// Whether every stored device-minute and the bill add up exactly; `false` too when no full minute was stored.
+    pub conserved: bool,
+}
+
+/// How many different rows a table holds.
+pub(super) async fn count(store: &Store, table: &str) -> anyhow::Result<u64> {
+    Ok(store.client.query(&format!("SELECT count() FROM {table} FINAL")).fetch_one().await?)
+}
+
+/// The engine's version.
+pub(super) async fn engine_version(store: &Store) -> anyhow::Result<String> {
+    Ok(store.client.query("SELECT version()").fetch_one().await?)
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let gpus = if self.simulated { " (simulated GPUs)" } else { "" };
+        let visible = match (self.sample_visible_ms_p50, self.sample_visible_ms_max) {
+            (Some(median), Some(max)) => format!("{median} ms median, {max} ms at most"),
+            _ => "no sample was seen".to_owned(),
+        };
+        writeln!(out, "ClickHouse engine      {}", self.engine_version)?;
+        writeln!(out, "GPU samples            {}{gpus}", self.gpu_samples)?;
+        writeln!(out, "storage samples        {}", self.storage_samples)?;
+        writeln!(out, "latency rows           {}", self.latency_rows)?;
+        writeln!(out, "ledger rows            {}", self.ledger_rows)?;
+        writeln!(out, "visible after          {visible}")?;
+        writeln!(out, "last month's bill      {} {} (sample fleet)", self.bill_total, self.bill_currency)?;
+        write!(out, "everything adds up     {}", if self.conserved { "yes" } else { "no" })
+    }
+}
