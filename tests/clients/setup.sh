@@ -1,13 +1,18 @@
 #!/bin/sh
 # Installs the real ClickHouse clients that the engine's tests drive: clickhouse-connect for Python, @clickhouse/client
 # for Node. Both go under target/, pinned by requirements.txt and package-lock.json; what is there already is kept.
+# Arguments say which: `python`, `node`; none means both.
 set -eu
+[ $# -gt 0 ] || set -- python node
+wants=$*
 here=$(cd "$(dirname "$0")" && pwd)
 target=${CARGO_TARGET_DIR:-$here/../../target}/clients
 mkdir -p "$target"
 target=$(cd "$target" && pwd)
 
-if ! cmp -s "$here/requirements.txt" "$target/venv/installed.txt"; then
+wanted() { case " $wants " in *" $1 "*) true ;; *) false ;; esac; }
+
+if wanted python && ! cmp -s "$here/requirements.txt" "$target/venv/installed.txt"; then
     rm -rf "$target/venv"
     python3 -m venv "$target/venv"
     "$target/venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps \
@@ -15,7 +20,7 @@ if ! cmp -s "$here/requirements.txt" "$target/venv/installed.txt"; then
     cp "$here/requirements.txt" "$target/venv/installed.txt"
 fi
 
-if ! cmp -s "$here/node/package-lock.json" "$target/node/installed.json"; then
+if wanted node && ! cmp -s "$here/node/package-lock.json" "$target/node/installed.json"; then
     rm -rf "$target/node"
     mkdir -p "$target/node"
     cp "$here/node/package.json" "$here/node/package-lock.json" "$target/node/"

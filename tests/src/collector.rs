@@ -5,13 +5,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::engine::binary;
+use crate::process::{DEADLINE, terminate};
 
-/// How long anything may take that is waited for.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::engine::binary;
 
 /// A running collector; it is killed when this is dropped.
 pub struct Collector {
@@ -100,16 +98,7 @@ impl Collector {
     /// # Errors
     /// It does not end in time.
     pub fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
-        let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("a process id")?;
-        kill_process(pid, Signal::TERM).context("SIGTERM")?;
-        let deadline = Instant::now() + DEADLINE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        bail!("the collector did not end within {} s after SIGTERM", DEADLINE.as_secs())
+        terminate(&mut self.child)
     }
 
     /// What it wrote on its standard error output.

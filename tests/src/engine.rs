@@ -3,14 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How long the engine may take to say that it is ready, or to end.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::process::terminate;
 
 /// Any free port of this machine.
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -120,16 +117,7 @@ impl Engine {
     /// # Errors
     /// It does not end in time.
     pub fn terminate(&mut self) -> anyhow::Result<ExitStatus> {
-        let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("a process id")?;
-        kill_process(pid, Signal::TERM).context("SIGTERM")?;
-        let deadline = Instant::now() + DEADLINE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        bail!("the engine did not end within {} s after SIGTERM", DEADLINE.as_secs())
+        terminate(&mut self.child)
     }
 
     /// What it wrote on its standard error output.

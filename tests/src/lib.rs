@@ -2,6 +2,7 @@
 
 mod collector;
 mod engine;
+mod process;
 
 pub use collector::Collector;
 pub use engine::{Engine, binary};

@@ -1,0 +1,40 @@
+# Contador: `make demo` shows it, `make test` checks it. See README.md for what must be there before.
+
+CARGO ?= cargo
+DEMO_ARGS ?=
+
+.PHONY: help demo build test test-deps fmt clippy tests docs deny engine clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+demo: build engine ## everything on this machine: engine, collector, agent, a service under load, a bill
+	target/debug/contador demo $(DEMO_ARGS)
+
+build: ## the programs and the NVML simulator
+	$(CARGO) build --locked --workspace --all-targets
+
+engine: build ## fetch the embedded ClickHouse engine, checked against the lockfile
+	@target/debug/contador clickhouse --fetch-only >/dev/null
+
+test: ## everything that CI runs
+	@tests/run.sh
+
+test-deps: ## install what the tests need and this machine lacks
+	@tests/setup.sh
+
+fmt: ## formatting
+	$(CARGO) fmt --all --check
+
+clippy: ## lints, warnings are errors
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+docs: ## API documentation, warnings are errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+deny: ## licences, bans and sources of all crates (needs cargo-deny)
+	$(CARGO) fetch --locked
+	$(CARGO) deny --offline check bans licenses sources
+
+clean: ## remove what was built
+	$(CARGO) clean

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs what the tests need and this machine lacks: Debian packages by apt-get (as root), then the real ClickHouse
+# clients from PyPI and npm (clients/setup.sh). Without root it names the packages, and writes to target/test-deps/left-out
+# the names of the tests that can't run without them. Called by `make test-deps` and `make test`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+deps=target/test-deps
+mkdir -p "$deps"
+: >"$deps/left-out"
+
+have_python() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+have_npm() { command -v npm >/dev/null && command -v node >/dev/null; }
+
+missing=()
+command -v curl >/dev/null || missing+=(curl)
+have_python || missing+=(python3-venv)
+have_npm || missing+=(nodejs npm)
+
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+  else
+    echo "missing, and only root can install them: ${missing[*]}"
+    echo "  sudo apt-get install ${missing[*]}"
+  fi
+fi
+
+# The names of the tests in these files.
+tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a-z0-9_]+/) { print substr($0, RSTART + 3, RLENGTH - 3); wanted = 0 }' "$@"; }
+
+{
+  command -v curl >/dev/null || tests_in tests/tests/engine_http.rs
+  have_python || echo clickhouse_connect_finds_a_server
+  if ! have_npm; then
+    echo the_node_client_finds_a_server
+    # The embedded engine comes by npm, too.
+    if [ -z "${CONTADOR_CHDB_LIB:-}" ]; then
+      tests_in tests/tests/{engine_*,collector_*,bill_*,demo,outage}.rs
+    fi
+  fi
+} | sort -u >"$deps/left-out"
+
+wanted=()
+have_python && wanted+=(python)
+have_npm && wanted+=(node)
+[ ${#wanted[@]} -eq 0 ] || tests/clients/setup.sh "${wanted[@]}"
+
+# Licences are checked by cargo-deny. It takes minutes to build, so only CI installs it by itself.
+if [ -n "${CI:-}" ] && ! PATH="$PWD/$deps/cargo/bin:$PATH" command -v cargo-deny >/dev/null; then
+  CARGO_TARGET_DIR="$deps/cargo-build" cargo install --quiet --locked --root "$deps/cargo" cargo-deny --version 0.20.2
+  rm -rf "$deps/cargo-build"
+fi
