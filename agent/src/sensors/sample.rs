@@ -168,7 +168,9 @@ pub struct HostSample {
     pub memory_available_bytes: Option<u64>,
     /// Unused memory in bytes.
     pub memory_free_bytes: u64,
-    /// Page cache and buffers in bytes.
+    /// Buffers of block devices, in bytes.
+    pub memory_buffers_bytes: u64,
+    /// Page cache without buffers, in bytes.
     pub memory_cached_bytes: u64,
     /// Swap space in bytes.
     pub swap_total_bytes: u64,

@@ -68,7 +68,12 @@ pub fn host(points: &mut Points, sample: &HostSample) {
     points.push(names::CPU_COUNT, times, Vec::new(), int(sample.cpu_count.into()));
     points.push(names::CPU_LOAD_1M, times, Vec::new(), Number::AsDouble(sample.load_1m));
     points.push(names::MEMORY_LIMIT, times, Vec::new(), int(sample.memory_total_bytes));
-    for (state, bytes) in [("free", sample.memory_free_bytes), ("cached", sample.memory_cached_bytes)] {
+    let states = [
+        ("free", sample.memory_free_bytes),
+        ("buffers", sample.memory_buffers_bytes),
+        ("cached", sample.memory_cached_bytes),
+    ];
+    for (state, bytes) in states {
         points.push(names::MEMORY_USAGE, times, one(names::MEMORY_STATE, state), int(bytes));
     }
     if let Some(available) = sample.memory_available_bytes {

@@ -36,7 +36,8 @@ fn every_value_is_read_in_its_unit_and_guests_count_once() {
     assert_eq!(sample.cpu_count, 2);
     assert_eq!(sample.memory_total_bytes, 16_000_000 * 1_024);
     assert_eq!(sample.memory_available_bytes, Some(9_000_000 * 1_024));
-    assert_eq!(sample.memory_cached_bytes, 4_200_000 * 1_024);
+    assert_eq!(sample.memory_buffers_bytes, 200_000 * 1_024);
+    assert_eq!(sample.memory_cached_bytes, 4_000_000 * 1_024);
     assert_eq!((sample.swap_total_bytes, sample.swap_free_bytes), (2_000_000 * 1_024, 1_500_000 * 1_024));
     assert_eq!((sample.load_1m, sample.load_5m, sample.load_15m), (0.52, 1.07, 12.3));
     assert_eq!(sample.ts_ms, 5);
