@@ -170,8 +170,9 @@ async fn formats_and_arguments() -> anyhow::Result<()> {
     bill.done(&format!("import --format allocations --simulated {file}"))?;
     let january = "report --month 1970-01 --flat-rate 1.00";
     let csv = bill.done(&format!("{january} --format csv"))?;
-    let expected = "key,kind,gpu_hours,unpriced_gpu_hours,cost,currency\n\
-                    \"a,b\",workload,1.000000,0.000000,1.000000,XXX\nc,workload,1.000000,0.000000,1.000000,XXX\n";
+    let expected = "key,kind,gpu_hours,unpriced_gpu_hours,cost,currency,simulated\n\
+                    \"a,b\",workload,1.000000,0.000000,1.000000,XXX,true\n\
+                    c,workload,1.000000,0.000000,1.000000,XXX,true\n";
     assert_eq!(csv, expected);
     let table = bill.done(january)?;
     assert!(table.contains("note: contains simulated data"), "{table}");

@@ -123,6 +123,6 @@ fn shown(report: &Report, format: Format) -> Result<String, Failure> {
     Ok(match format {
         Format::Table => report.to_table(WIDTH),
         Format::Json => serde_json::to_string_pretty(&report.to_json())? + "\n",
-        Format::Csv => report.to_csv(),
+        Format::Csv => report.to_csv()?,
     })
 }

@@ -2,27 +2,29 @@
 
 use super::Report;
 
+const HEADER: [&str; 7] = ["key", "kind", "gpu_hours", "unpriced_gpu_hours", "cost", "currency", "simulated"];
+
 impl Report {
-    /// The groups as CSV with a header line.
-    pub fn to_csv(&self) -> String {
-        let mut out = String::from("key,kind,gpu_hours,unpriced_gpu_hours,cost,currency\n");
+    /// The groups as CSV with a header line. `simulated` says of the whole bill that part of it was generated.
+    ///
+    /// # Errors
+    /// When the writer fails, which writing to memory does not.
+    pub fn to_csv(&self) -> Result<String, csv::Error> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(HEADER)?;
         for line in &self.groups {
             let amounts = &line.amounts;
-            let fields = [
-                quoted(&self.key(line)),
-                line.kind.as_str().to_owned(),
-                amounts.gpu_hours.to_string(),
-                amounts.unpriced.to_string(),
-                amounts.cost.to_string(),
-                self.prices.currency().to_owned(),
-            ];
-            out.push_str(&fields.join(","));
-            out.push('\n');
+            writer.write_record([
+                self.key(line).as_str(),
+                line.kind.as_str(),
+                &amounts.gpu_hours.to_string(),
+                &amounts.unpriced.to_string(),
+                &amounts.cost.to_string(),
+                self.prices.currency(),
+                if self.facts.simulated { "true" } else { "false" },
+            ])?;
         }
-        out
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

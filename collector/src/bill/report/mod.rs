@@ -107,9 +107,15 @@ pub fn of_facts(facts: Facts, prices: Prices, options: Options) -> Report {
     Report { options, prices, groups, total, exact, fleet, unpriced, facts }
 }
 
-/// A value as it is shown: `(none)` if it is unknown.
-pub fn named(value: &str) -> &str {
-    if value.is_empty() { "(none)" } else { value }
+/// A value as it is shown: `(none)` if it is unknown, in quotes if it could be taken for what is in parentheses.
+pub fn named(value: &str) -> String {
+    if value.is_empty() {
+        "(none)".to_owned()
+    } else if value.starts_with('(') {
+        format!("{value:?}")
+    } else {
+        value.to_owned()
+    }
 }
 
 impl Report {
@@ -137,7 +143,7 @@ impl Report {
     pub fn key(&self, line: &Line) -> String {
         let value = named(&line.value);
         match line.kind {
-            OwnerKind::Workload => value.to_owned(),
+            OwnerKind::Workload => value,
             kind if self.options.by == Dimension::GpuModel => format!("({}) {value}", kind.as_str()),
             kind => format!("({})", kind.as_str()),
         }

@@ -166,7 +166,7 @@ fn b4_a_model_without_a_price_is_unpriced_and_never_free() {
     let unpriced: Vec<_> = report.unpriced.iter().map(|(model, hours)| format!("{model} {hours}")).collect();
     assert_eq!(unpriced, ["A100 3.000000", "L4 1.000000"]);
     insta::assert_snapshot!("unpriced_table", report.to_table(80));
-    insta::assert_snapshot!("unpriced_csv", report.to_csv());
+    insta::assert_snapshot!("unpriced_csv", report.to_csv().unwrap());
 }
 
 #[test]
