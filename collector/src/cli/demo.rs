@@ -30,11 +30,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         super::cancel_on_signal(shutdown.clone())?;
         demo::run(options, shutdown).await
     })?;
-    if args.json {
-        println!("{}", serde_json::to_string(&summary)?);
-    } else {
-        println!("{summary}");
-    }
+    super::print(&if args.json { serde_json::to_string(&summary)? } else { summary.to_string() })?;
     // A run that ended before the first full minute has nothing to add up, which is no failure.
     if !summary.conserved && summary.ledger_rows > 0 {
         return Err(anyhow::anyhow!("what was stored does not add up (see above)").into());

@@ -75,11 +75,11 @@ async fn file(store: &Store, path: &Path, simulated: bool) -> anyhow::Result<()>
     let imported = import::allocations(store, &name, reader, simulated).await;
     bar.finish_and_clear();
     let imported = imported?;
-    println!(
+    let told = format!(
         "{name}: imported {} allocations of {} owners in {:.1} s",
         imported.allocations,
         imported.owners,
         began.elapsed().as_secs_f64()
     );
-    Ok(())
+    super::print(&told).map_err(Failure::into_error)
 }

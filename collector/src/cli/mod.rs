@@ -9,6 +9,7 @@ pub mod prices;
 pub mod report;
 pub mod serve;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -46,6 +47,10 @@ enum Command {
 /// Parses the process's arguments, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if std::env::var_os(END_WITH_PARENT).is_some() {
+        // Only a program that starts this one sets the variable; it would not be there to end it.
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    }
     let done = match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Clickhouse(args) => clickhouse::run(args),
@@ -69,20 +74,32 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Set by the demo for the processes that it starts: they end when it is killed.
+pub(crate) const END_WITH_PARENT: &str = "CONTADOR_END_WITH_PARENT";
+
 /// A multi-threaded runtime for one command.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
-/// Cancels `shutdown` at the first SIGINT or SIGTERM.
+/// Writes text and a line's end to standard output. A reader that has left, or a full disk, is an error and not a panic.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    written.map_err(|error| Failure::Running(anyhow::Error::new(error).context("standard output cannot be written")))
+}
+
+/// Cancels `shutdown` at the first SIGINT, SIGTERM or SIGHUP.
 pub(crate) fn cancel_on_signal(shutdown: tokio_util::sync::CancellationToken) -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
         }
         shutdown.cancel();
     });

@@ -45,24 +45,24 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Action::Load { file, store } => {
             let (book, store) = (read(&file)?, store.open()?);
             super::runtime()?.block_on(table::load(&store, &book))?;
-            println!("{}: price book {} is in force", file.display(), book.id());
+            super::print(&format!("{}: price book {} is in force", file.display(), book.id()))
         }
         Action::Show { store } => {
             let store = store.open()?;
             let book = super::runtime()?.block_on(table::current(&store))?;
-            show(&book.ok_or_else(|| usage("no price book is in force; load one with contador prices load FILE"))?);
+            show(&book.ok_or_else(|| usage("no price book is in force; load one with contador prices load FILE"))?)
         }
     }
-    Ok(())
 }
 
-fn show(book: &PriceBook) {
-    println!("price book {}", book.id());
+fn show(book: &PriceBook) -> Result<(), Failure> {
+    let mut text = format!("price book {}", book.id());
     for (model, from, rate) in book.rates() {
         let from = match from {
             0 => "always".to_owned(),
             second => format!("from {}", Timestamp::from_second(second.into()).unwrap_or_default()),
         };
-        println!("{model}: {} {} a GPU-hour, {from}", decimal::format(rate), book.currency);
+        text += &format!("\n{model}: {} {} a GPU-hour, {from}", decimal::format(rate), book.currency);
     }
+    super::print(&text)
 }

@@ -13,6 +13,17 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long a process may take to become ready, and to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Variables that would lead a child to another store, or lock the demo out of its own.
+const STORE_VARIABLES: [&str; 7] = [
+    "CONTADOR_CLICKHOUSE_URL",
+    "CONTADOR_CLICKHOUSE_USER",
+    "CONTADOR_CLICKHOUSE_PASSWORD",
+    "CONTADOR_CLICKHOUSE_PASSWORD_FILE",
+    "CONTADOR_CLICKHOUSE_DATABASE",
+    "CONTADOR_ENGINE_PASSWORD",
+    "CONTADOR_ENGINE_PASSWORD_FILE",
+];
+
 /// A running child.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -26,7 +37,14 @@ impl Process {
     pub(super) fn start(name: &'static str, mut command: Command, logs: &Path) -> anyhow::Result<Self> {
         let log = logs.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        // What the user's shell says of her own ClickHouse is not meant for the demo's.
+        for variable in STORE_VARIABLES {
+            command.env_remove(variable);
+        }
         let child = command
+            .env(crate::cli::END_WITH_PARENT, "1")
+            // A Ctrl-C is for the demo, which ends its parts in order.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)

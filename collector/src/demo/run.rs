@@ -8,13 +8,15 @@ use tokio::process::Command;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::ports::Ports;
 use super::processes::{Process, beside};
 use super::service::Service;
 use super::summary::{Summary, count, engine_version};
 use super::view::{Fixed, View};
-use super::{conserve, live, load, ports, sample, visible, workloads};
+use super::{conserve, live, load, sample, visible, workloads};
 use crate::engine;
-use crate::store::Store;
+use crate::failure::Failure;
+use crate::store::{Store, StoreArgs};
 
 /// What was asked for on the command line.
 #[derive(Clone, Debug, Default)]
@@ -37,17 +39,26 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(500);
 pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<Summary> {
     // Fetched here, where it may take its time, so that the engine's start is quick.
     let library = tokio::task::spawn_blocking(engine::ensure_library).await??;
-    let temporary;
-    let directory = match &options.data {
-        Some(directory) => directory.clone(),
-        None => {
-            temporary =
-                tempfile::Builder::new().prefix("contador-demo-").tempdir().context("make a temporary directory")?;
-            temporary.path().to_path_buf()
-        }
+    let Some(directory) = &options.data else {
+        let directory =
+            tempfile::Builder::new().prefix("contador-demo-").tempdir().context("make a temporary directory")?;
+        let ran = run_in(directory.path(), &library, &options, &shutdown).await;
+        // The logs are worth more than the space when something failed.
+        return ran.map_err(|error| {
+            error.context(format!("the demo failed; its data and logs are in {}", directory.keep().display()))
+        });
     };
-    std::fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
-    let parts = Parts::start(&directory, &library).await?;
+    std::fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
+    run_in(directory, &library, &options, &shutdown).await
+}
+
+async fn run_in(
+    directory: &Path,
+    library: &Path,
+    options: &Options,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Summary> {
+    let parts = Parts::start(directory, library).await?;
     let bill = sample::bill(&parts.store).await?;
     let fixed = Fixed {
         engine_version: engine_version(&parts.store).await?,
@@ -55,7 +66,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         ..bill.shown()
     };
     let mut view = View::open(options.json);
-    let outcome = parts.show(&mut view, &fixed, &options, &shutdown).await;
+    let outcome = parts.show(&mut view, &fixed, options, shutdown).await;
     drop(view);
     let (parts, seen) = outcome?;
     parts.finish(fixed, &bill, seen).await
@@ -72,6 +83,8 @@ struct Parts {
     workloads: Vec<Process>,
     service: Service,
     agent_url: String,
+    /// Holds the preferred ports for as long as the parts run.
+    _ports: Ports,
 }
 
 impl Parts {
@@ -82,7 +95,8 @@ impl Parts {
         let logs = directory.join("logs");
         std::fs::create_dir_all(&logs)?;
 
-        let clickhouse = ports::pick(8123)?;
+        let ports = Ports::new();
+        let clickhouse = ports.pick(8123)?;
         let mut command = Command::new(&contador);
         command
             .arg("clickhouse")
@@ -95,7 +109,7 @@ impl Parts {
         let clickhouse = format!("http://{clickhouse}");
         engine.ready(&http, &format!("{clickhouse}/ping")).await?;
 
-        let (grpc, otlp_http, web) = (ports::pick(4317)?, ports::pick(4318)?, ports::pick(8080)?);
+        let (grpc, otlp_http, web) = (ports.pick(4317)?, ports.pick(4318)?, ports.pick(8080)?);
         let mut command = Command::new(&contador);
         command.args(["serve", "--clickhouse", &clickhouse]);
         command.args(["--grpc", &grpc.to_string(), "--http", &otlp_http.to_string()]);
@@ -105,7 +119,7 @@ impl Parts {
 
         let simulated = !has_gpus(&agent_program).await?;
         let workloads = workloads::start(&agent_program, &logs)?;
-        let agent_http = ports::pick(9746)?;
+        let agent_http = ports.pick(9746)?;
         let otlp = format!("http://{grpc}");
         let mut command = Command::new(&agent_program);
         command.args(["run", "--endpoint", &otlp, "--listen", &agent_http.to_string()]);
@@ -118,13 +132,20 @@ impl Parts {
         agent.ready(&http, &format!("{agent_url}/healthz")).await?;
 
         let service = Service::start(&otlp).await?;
-        let args = crate::store::StoreArgs {
-            url: clickhouse.clone(),
-            user: "default".to_owned(),
-            database: "contador".to_owned(),
-        };
-        let store = args.open().map_err(crate::failure::Failure::into_error)?;
-        Ok(Self { store, clickhouse, simulated, engine, collector, agent, workloads, service, agent_url })
+        let args = StoreArgs { url: clickhouse.clone(), user: "default".to_owned(), database: "contador".to_owned() };
+        let store = args.open_with(None).map_err(Failure::into_error)?;
+        Ok(Self {
+            store,
+            clickhouse,
+            simulated,
+            engine,
+            collector,
+            agent,
+            workloads,
+            service,
+            agent_url,
+            _ports: ports,
+        })
     }
 
     /// Shows the state until it is time to end; what the watcher of samples saw.

@@ -9,7 +9,7 @@ use crate::store::Store;
 pub struct Summary {
     /// Version of the embedded ClickHouse engine.
     pub engine_version: String,
-    /// Whether the GPUs were simulated.
+    /// Whether the GPUs were simulated. The bill's fleet always is a generated sample.
     pub simulated: bool,
     /// Rows stored.
     pub gpu_samples: u64,
@@ -55,6 +55,11 @@ impl std::fmt::Display for Summary {
         writeln!(out, "ledger rows            {}", self.ledger_rows)?;
         writeln!(out, "visible after          {visible}")?;
         writeln!(out, "last month's bill      {} {} (sample fleet)", self.bill_total, self.bill_currency)?;
-        write!(out, "everything adds up     {}", if self.conserved { "yes" } else { "no" })
+        let conserved = match (self.conserved, self.ledger_rows) {
+            (true, _) => "yes",
+            (false, 0) => "not checked: no minute of the ledger was closed",
+            (false, _) => "no",
+        };
+        write!(out, "everything adds up     {conserved}")
     }
 }

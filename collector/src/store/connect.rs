@@ -44,11 +44,19 @@ pub struct Store {
 }
 
 impl StoreArgs {
-    /// Builds the client; nothing is sent yet.
+    /// Builds the client with the password of the environment; nothing is sent yet.
     ///
     /// # Errors
     /// [`Failure::Usage`] when the URL, the database's name or the password file cannot be used.
     pub fn open(&self) -> Result<Store, Failure> {
+        self.open_with(password()?)
+    }
+
+    /// Builds the client with this password, or none.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when the URL or the database's name cannot be used.
+    pub fn open_with(&self, password: Option<String>) -> Result<Store, Failure> {
         let parsed = url::Url::parse(&self.url).map_err(|error| {
             usage(format!("--clickhouse {:?}: {error}; expected a URL such as http://127.0.0.1:8123", self.url))
         })?;
@@ -67,7 +75,7 @@ impl StoreArgs {
             .with_user(&self.user)
             .with_database(&self.database)
             .with_setting("async_insert", "0");
-        if let Some(password) = password()? {
+        if let Some(password) = password {
             client = client.with_password(password);
         }
         Ok(Store { client, url, database: self.database.clone() })
