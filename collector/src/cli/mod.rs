@@ -18,7 +18,7 @@ pub(crate) use crate::failure::{Failure, usage};
 
 /// Observability and chargeback for GPU fleets.
 #[derive(Debug, Parser)]
-#[command(name = "contador", version, about, propagate_version = true)]
+#[command(name = "contador", version, about = "Observability and chargeback for GPU fleets", propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
