@@ -3,7 +3,7 @@
 //! How a request goes through the files: [`server`] accepts it, [`request`] sorts its URL and headers, [`auth`] checks
 //! who asks, [`multipart`] reads a form. A slot is waited for ([`slots`]), then [`execute`] runs the statement on one of
 //! the [`workers`], over a fresh connection or its session's ([`session`]), with the request's [`settings`]:
-//! [`decode`] undoes the body's compressions ([`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
+//! [`decode`] undoes the body's compressions ([`frames`] refuses those that were cut off, [`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
 //! an INSERT's rows by its [`tokens`], and [`library`] calls the engine, rows in through an insert stream, a result
 //! out through a pipe, as [`native`] blocks of the client's revision (their
 //! columns' ends told by [`shape`]) or as they are, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
@@ -16,6 +16,7 @@ mod encode;
 mod error;
 mod execute;
 mod fetch;
+mod frames;
 mod kill;
 mod library;
 mod multipart;
