@@ -10,7 +10,7 @@ use super::error::Failure;
 use super::frames::{Lz4, Zlib};
 
 /// A piece of the body, or why there are no more.
-pub type Piece = Result<Bytes, String>;
+pub type Piece = Result<Bytes, Failure>;
 
 /// The body's bytes, received from the asynchronous side. Blocks while none are there.
 pub struct Wire {
@@ -30,7 +30,7 @@ impl Read for Wire {
         while self.current.is_empty() {
             match self.rest.blocking_recv() {
                 Some(Ok(bytes)) => self.current = bytes,
-                Some(Err(error)) => return Err(io::Error::new(io::ErrorKind::ConnectionAborted, error)),
+                Some(Err(failure)) => return Err(io::Error::new(io::ErrorKind::ConnectionAborted, failure)),
                 None => return Ok(0),
             }
         }
@@ -70,12 +70,7 @@ pub fn failure(error: &io::Error) -> Failure {
     if let Some(failure) = error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()) {
         return failure.clone();
     }
-    match error.kind() {
-        io::ErrorKind::ConnectionAborted => {
-            Failure::new(210, "NETWORK_ERROR", format!("the request's body ended early: {error}"))
-        }
-        _ => Failure::new(271, "CANNOT_DECOMPRESS", format!("the request's body cannot be decompressed: {error}")),
-    }
+    Failure::new(271, "CANNOT_DECOMPRESS", format!("the request's body cannot be decompressed: {error}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The embedded ClickHouse engine behind ClickHouse's HTTP interface, a process of its own.
 //!
 //! How a request goes through the files: [`server`] accepts it, [`request`] sorts its URL and headers, [`auth`] checks
-//! who asks, [`multipart`] reads a form. A slot is waited for ([`slots`]), then [`execute`] runs the statement on one of
+//! who asks, [`multipart`] reads a form. A slot of the statement's [`lane`] is waited for ([`slots`]), then [`execute`] runs the statement on one of
 //! the [`workers`], over a fresh connection or its session's ([`session`]), with the request's [`settings`]:
 //! [`decode`] undoes the body's compressions ([`frames`] refuses those that were cut off, [`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
 //! an INSERT's rows by its [`tokens`], and [`library`] calls the engine, rows in through an insert stream, a result
@@ -18,6 +18,7 @@ mod execute;
 mod fetch;
 mod frames;
 mod kill;
+mod lane;
 mod library;
 mod multipart;
 mod native;
@@ -107,13 +108,15 @@ impl Engine {
         let facts = String::from_utf8_lossy(&facts.0).trim_end().to_owned();
         let mut facts = facts.split('\t').map(str::to_owned);
         let mut fact = || facts.next().unwrap_or_default();
+        let slots = Slots::new(options.connections, slots::PATIENCE);
+        let workers = Workers::start(slots.count()).map_err(Error::Threads)?;
         Ok(Arc::new(Self {
             library,
             arguments,
             keeper: Mutex::new(Some(keeper)),
             credentials: options.credentials.clone(),
-            slots: Slots::new(options.connections, slots::PATIENCE),
-            workers: Workers::start(options.connections).map_err(Error::Threads)?,
+            slots,
+            workers,
             sessions: Arc::default(),
             version: fact(),
             timezone: fact(),
