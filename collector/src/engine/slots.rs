@@ -97,6 +97,7 @@ impl Pace {
 }
 
 /// A slot, until it is dropped.
+#[derive(Debug)]
 pub struct Permit {
     _permits: Vec<OwnedSemaphorePermit>,
 }
@@ -264,8 +265,8 @@ mod tests {
     #[tokio::test]
     async fn a_full_endpoint_says_so_after_a_while() {
         let slots = Slots::new(1, Duration::from_millis(1));
-        let held = slots.acquire(Lane::Work).await.ok().expect("the first");
-        assert_eq!(slots.acquire(Lane::Work).await.err().expect("no second").code, 202);
+        let held = slots.acquire(Lane::Work).await.expect("the first");
+        assert_eq!(slots.acquire(Lane::Work).await.expect_err("no second").code, 202);
         drop(held);
         assert!(slots.acquire(Lane::Work).await.is_ok());
     }
@@ -277,15 +278,15 @@ mod tests {
                 let slots = Slots::new(most, Duration::from_millis(1));
                 let mut held = Vec::new();
                 for _ in 0..of_a_kind {
-                    held.push(slots.acquire(greedy).await.ok().expect("one of its own"));
+                    held.push(slots.acquire(greedy).await.expect("one of its own"));
                 }
                 assert!(slots.acquire(greedy).await.is_err(), "{most}");
                 for _ in of_a_kind..most.max(2) {
-                    held.push(slots.acquire(other).await.ok().expect("one that is kept for it"));
+                    held.push(slots.acquire(other).await.expect("one that is kept for it"));
                 }
                 assert!(slots.acquire(other).await.is_err() && !slots.wanted(other).now(), "{most}");
                 for lane in [[Lane::Probe; PROBES].as_slice(), &[Lane::Kill; KILLS]].concat() {
-                    held.push(slots.acquire(lane).await.ok().expect("a slot beside the others"));
+                    held.push(slots.acquire(lane).await.expect("a slot beside the others"));
                 }
                 assert!(slots.acquire(Lane::Probe).await.is_err() && held.len() == slots.count());
             }
@@ -295,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn a_slot_is_wanted_while_somebody_waits() {
         let slots = Arc::new(Slots::new(2, PATIENCE));
-        let held = slots.acquire(Lane::Rows).await.ok().expect("the first");
+        let held = slots.acquire(Lane::Rows).await.expect("the first");
         assert!(!slots.wanted(Lane::Rows).now());
         let waiting = Arc::clone(&slots);
         let waits = tokio::spawn(async move { waiting.acquire(Lane::Rows).await.is_ok() });
