@@ -23,6 +23,9 @@ const CHUNK: usize = 64 << 10;
 /// Bytes of a held-back answer that stay in memory.
 const IN_MEMORY: usize = 8 << 20;
 
+/// Bytes of a held-back answer in its file; a longer one is refused.
+const SPILLED: u64 = 16 << 30;
+
 /// How long a client may take no byte of its answer.
 const STALLED: Duration = Duration::from_secs(60);
 /// How often a client that takes nothing is looked at.
@@ -58,6 +61,8 @@ pub struct Sink {
     limit: usize,
     wait: bool,
     spill: Option<File>,
+    spilled: u64,
+    most: u64,
     wanted: Wanted,
     gone: bool,
 }
@@ -79,6 +84,8 @@ impl Sink {
             limit,
             wait,
             spill: None,
+            spilled: 0,
+            most: SPILLED,
             wanted,
             gone: false,
         };
@@ -168,6 +175,11 @@ impl Write for Sink {
         self.held.extend_from_slice(data);
         if self.wait {
             if self.held.len() > IN_MEMORY {
+                self.spilled += self.held.len() as u64;
+                if self.spilled > self.most {
+                    let text = format!("an answer that is waited for has more than {} bytes", self.most);
+                    return Err(io::Error::other(Failure::new(307, "TOO_MANY_BYTES", text)));
+                }
                 if self.spill.is_none() {
                     self.spill = Some(unnamed()?);
                 }
@@ -252,6 +264,16 @@ mod tests {
         }
         sending.join().expect("a thread");
         assert!(all == piece.repeat(20) && answer.whole.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn an_answer_that_waits_has_an_end() {
+        let (mut sink, _answer) = Sink::new(10, true, Wanted::default());
+        sink.most = 20 << 20;
+        let piece = vec![0; 1 << 20];
+        let refused = (0..40).find_map(|_| sink.write_all(&piece).err()).expect("a refusal");
+        let failure = refused.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()).expect("a failure");
+        assert_eq!(failure.code, 307);
     }
 
     #[test]
