@@ -4,7 +4,7 @@
 //! who asks, [`multipart`] reads a form. A slot of the statement's [`lane`] is waited for ([`slots`]), then [`execute`] runs the statement on one of
 //! the [`workers`], over a fresh connection or its session's ([`session`]), with the request's [`settings`]:
 //! [`decode`] undoes the body's compressions ([`frames`] refuses those that were cut off, [`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
-//! an INSERT's rows by its [`tokens`], and [`library`] calls the engine, rows in through an insert stream, a result
+//! an INSERT's rows by its [`tokens`] (and [`values`] what follows them), and [`library`] calls the engine, rows in through an insert stream, a result
 //! out through a pipe, as [`native`] blocks of the client's revision (their
 //! columns' ends told by [`shape`]) or as they are, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
 //! the status and the headers. [`kill`] finds a query by the id its client chose, and [`fetch`] gets the library from npm when it is missing.
@@ -32,6 +32,7 @@ mod sink;
 mod slots;
 mod statement;
 mod tokens;
+mod values;
 mod workers;
 
 use std::fs::File;
