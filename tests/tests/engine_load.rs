@@ -1,7 +1,7 @@
 //! The embedded engine when its slots are taken: long queries, slow uploads and slow readers hold nobody up for long.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -163,5 +163,31 @@ fn slow_readers_give_way_to_others() -> anyhow::Result<()> {
     assert_eq!(count, "10");
     assert!(took < Duration::from_secs(20), "a query took {took:?}");
     drop(slow);
+    Ok(())
+}
+
+#[test]
+fn a_request_that_breaks_off_stores_nothing() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    ask(&engine, "CREATE TABLE t (x UInt32) ENGINE = MergeTree ORDER BY x")?;
+    let head = "POST /?query=INSERT+INTO+t+FORMAT+CSV HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+    // The second of each is longer than what is read before the statement begins.
+    for rows in [1, 200_000] {
+        let rows = "1\n".repeat(rows);
+        let chunk = format!("{:x}\r\n{rows}\r\n", rows.len());
+        for rest in [
+            format!("Content-Length: {}\r\n\r\n{rows}", rows.len() + 2),
+            format!("Transfer-Encoding: chunked\r\n\r\n{chunk}"),
+            format!("Transfer-Encoding: chunked\r\n\r\n{chunk}{}", &chunk[..chunk.len() / 2]),
+        ] {
+            let mut stream = TcpStream::connect(("127.0.0.1", engine.port()))?;
+            stream.write_all(format!("{head}{rest}").as_bytes())?;
+            stream.shutdown(Shutdown::Write)?;
+            let answer = answer(&mut stream);
+            // It may also be closed without a word.
+            assert!(answer.as_ref().map_or(true, |(status, _)| *status >= 400), "{answer:?}");
+        }
+    }
+    assert_eq!(ask(&engine, "SELECT count() FROM t")?, "0");
     Ok(())
 }
