@@ -124,6 +124,21 @@ fn errors_have_their_status_code_and_text() -> anyhow::Result<()> {
         assert!(text.starts_with(&format!("Code: {code}. DB::Exception: ")), "{sql}: {text}");
         assert!(text.contains(&format!("({name}) (version ")), "{sql}: {text}");
     }
+    // A faulty statement is told in its client's words, not in those that the endpoint adds.
+    for (sql, said) in [
+        ("SELECT 1 format", "position 16 (end of query): . Expected identifier."),
+        ("SELECT 'x", "Single quoted string is not closed: Syntax error: failed at position 8 ('x): 'x."),
+        ("SELECT \"x", "position 8 (\"x): \"x."),
+        ("SELECT 1 /* x", "position 10 (/* x): /* x."),
+        ("SELECT 1 FORMAT JSON SETTINGS x =", "position 34 (end of query)"),
+        ("SELECT formatQuery('SELEKT')", "position 1 (SELEKT)"),
+    ] {
+        for more in ["/", "/?client_protocol_version=54460&default_format=Native"] {
+            let text = curl(&engine, more, &[], Some(sql.as_bytes()))?.text();
+            assert!(text.starts_with("Code: 62. ") && text.contains(said), "{sql}: {text}");
+            assert!(!text.contains("/proc/") && !text.contains("' TRUNCATE"), "{sql}: {text}");
+        }
+    }
     let unknown = curl(&engine, "/?query=SELECT%201&database=nowhere", &[], None)?;
     assert_eq!((unknown.status, unknown.header("x-clickhouse-exception-code")), (404, "81"));
     let setting = curl(&engine, "/?query=SELECT%201&no_such=1", &[], None)?;
@@ -344,6 +359,84 @@ fn sessions_keep_what_is_theirs() -> anyhow::Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_session_outlives_a_read_only_request() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    ask(&engine, "CREATE TABLE t (x UInt8) ENGINE = Memory")?;
+    let inside = |sql: &str, more: &str| curl(&engine, &format!("/?session_id=s{more}"), &[], Some(sql.as_bytes()));
+    assert_eq!(inside("CREATE TEMPORARY TABLE mine (x UInt8)", "")?.status, 200);
+    for mode in ["&readonly=1", "&readonly=2"] {
+        assert_eq!(inside("SELECT 1", mode)?.text(), "1\n");
+        for sql in ["INSERT INTO t VALUES (1)", "INSERT INTO t SELECT 1", "DROP TABLE t"] {
+            assert_eq!(inside(sql, mode)?.header("x-clickhouse-exception-code"), "164", "{sql}");
+        }
+        assert_eq!(inside("INSERT INTO mine VALUES (1)", "&session_check=1")?.status, 200, "{mode}");
+    }
+    assert_eq!(inside("SET max_threads = 3", "&readonly=1")?.header("x-clickhouse-exception-code"), "164");
+    // What a SET sets stays, what came with it doesn't.
+    assert_eq!(inside("SET max_threads = 3", "&max_block_size=77&database=system")?.status, 200);
+    let settings = "SELECT getSetting('max_threads'), getSetting('max_block_size') = 77, currentDatabase()";
+    assert_eq!(inside(settings, "")?.text(), "3\t0\tdefault\n");
+    assert_eq!(inside("USE system", "&max_block_size=77")?.status, 200);
+    assert_eq!(inside(settings, "")?.text(), "3\t0\tsystem\n");
+    assert_eq!(inside("SELECT count() FROM mine", "&session_check=1")?.text(), "2\n");
+    // A session that makes itself read-only stays so, and stays usable.
+    assert_eq!(inside("SET readonly = 1", "")?.status, 200);
+    for _ in 0..2 {
+        assert_eq!(inside("SELECT count() FROM mine", "&session_check=1")?.text(), "2\n");
+        let changed = inside("INSERT INTO default.t SELECT 1", "&session_check=1")?;
+        assert_eq!(changed.header("x-clickhouse-exception-code"), "164", "{changed:?}");
+    }
+    assert_eq!(ask(&engine, "SELECT count() FROM t")?, "0");
+    Ok(())
+}
+
+#[test]
+fn a_second_statement_behind_the_rows_is_refused_with_them() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    ask(&engine, "CREATE TABLE t (x UInt32, s String) ENGINE = MergeTree ORDER BY x")?;
+    for sql in ["INSERT INTO t VALUES (1,'a'),(2,'b'); SELECT 1", "INSERT INTO t FORMAT Values (1,'a');x"] {
+        let answer = post(&engine, sql)?;
+        let text = answer.text();
+        assert!(answer.status == 400 && text.contains("Code: 62.") && text.contains("multi-statements"), "{text}");
+    }
+    assert_eq!(ask(&engine, "SELECT count() FROM t")?, "0");
+    ask(&engine, "INSERT INTO t VALUES (1,'a;b'),(2,'it''s; ') ; -- the end; really\n")?;
+    assert_eq!(ask(&engine, "SELECT count() FROM t")?, "2");
+    Ok(())
+}
+
+#[test]
+fn a_body_that_was_cut_off_is_refused_whole() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    ask(&engine, "CREATE TABLE t (x UInt64) ENGINE = MergeTree ORDER BY x")?;
+    let sql = b"SELECT number FROM numbers(2000000) FORMAT RowBinary";
+    for encoding in ["lz4", "deflate", "gzip", "zstd"] {
+        let accept = format!("Accept-Encoding: {encoding}");
+        let packed = curl(&engine, "/", &["-H", &accept], Some(sql))?.body;
+        let content = format!("Content-Encoding: {encoding}");
+        let insert =
+            |body: &[u8]| curl(&engine, "/?query=INSERT+INTO+t+FORMAT+RowBinary", &["-H", &content], Some(body));
+        let mut cuts = vec![packed.len() - 1, packed.len() - 4, packed.len() / 2];
+        if encoding == "lz4" {
+            // The second of its blocks, each of which starts with its size behind the header's 7 bytes.
+            let size = |at: usize| u32::from_le_bytes(packed[at..at + 4].try_into().expect("four")) & 0x7fff_ffff;
+            let second = 7 + 4 + usize::try_from(size(7))?;
+            assert!(second < packed.len() - 8, "there is one block only");
+            cuts.push(second);
+        }
+        for cut in cuts {
+            let answer = insert(&packed[..cut])?;
+            assert_eq!((answer.status, answer.header("x-clickhouse-exception-code")), (400, "271"), "{encoding} {cut}");
+        }
+        assert_eq!(ask(&engine, "SELECT count() FROM t")?, "0", "{encoding}");
+        assert_eq!(insert(&packed)?.status, 200, "{encoding}");
+        assert_eq!(ask(&engine, "SELECT count(), sum(x) FROM t")?, "2000000\t1999999000000", "{encoding}");
+        ask(&engine, "TRUNCATE TABLE t")?;
+    }
+    Ok(())
+}
+
 /// Waits until so many queries with this mark run.
 fn running(engine: &Engine, mark: &str, expected: &str) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -389,10 +482,20 @@ fn a_query_is_killed_by_the_id_its_client_chose() -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         let victim = scope.spawn(|| curl(&engine, "/?query_id=chosen", &[], Some(endless.as_bytes())));
         running(&engine, "AS victim", "1")?;
+        // No second one of that name runs beside it.
+        let second = curl(&engine, "/?query_id=chosen", &[], Some(b"SELECT 1"))?;
+        assert_eq!((second.status, second.header("x-clickhouse-exception-code")), (500, "216"), "{second:?}");
         ask(&engine, "KILL QUERY WHERE query_id = 'other' SYNC")?;
         ask(&engine, "KILL QUERY WHERE query_id = 'chosen' SYNC")?;
         let answer = victim.join().expect("a thread")?;
         assert_eq!((answer.status, answer.header("x-clickhouse-exception-code")), (500, "394"), "{answer:?}");
+        // Unless it is to take its place.
+        let victim = scope.spawn(|| curl(&engine, "/?query_id=chosen", &[], Some(endless.as_bytes())));
+        running(&engine, "AS victim", "1")?;
+        let third = curl(&engine, "/?query_id=chosen&replace_running_query=1", &[], Some(b"SELECT 3"))?;
+        assert_eq!((third.status, third.text().as_str()), (200, "3\n"));
+        let answer = victim.join().expect("a thread")?;
+        assert_eq!(answer.header("x-clickhouse-exception-code"), "394", "{answer:?}");
         Ok(())
     })
 }

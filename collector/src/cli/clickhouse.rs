@@ -19,11 +19,13 @@ pub struct Args {
     /// (127.0.0.1, ::1) needs a password.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8123")]
     listen: SocketAddr,
-    /// Name of the only user. The password is read from CONTADOR_ENGINE_PASSWORD, or from the file that
+    /// Name of the only user, who may read and write whatever this process may: files on this machine by file(), other
+    /// machines by url(), remote() and s3(). Run it as a system user of its own where that is too much. The password is read from CONTADOR_ENGINE_PASSWORD, or from the file that
     /// CONTADOR_ENGINE_PASSWORD_FILE names; without one it is empty.
     #[arg(long, value_name = "NAME", default_value = "default")]
     user: String,
-    /// Statements that run at once; more of them wait.
+    /// Statements that use the engine at once; more of them wait. Neither those that bring rows nor the others take all
+    /// of these, so there are at least two; KILL and statements without a table have a few more of their own.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: u16,
     /// Memory that the engine may use, such as 4GiB or 50%; queries that would need more fail.

@@ -15,13 +15,20 @@ use super::library::{Connection, Stats};
 use super::native::{self, Revised};
 use super::request::Request;
 use super::session::Lease;
-use super::settings::Scope;
+use super::settings::{Keeps, Scope};
 use super::sink::{Sink, trailer, unnamed};
 use super::slots::Running;
 use super::statement::{Statement, cut};
+use super::values::Values;
 
 /// The longest statement, without an INSERT's rows, in bytes.
 const LONGEST: usize = 16 << 20;
+/// ClickHouse's code for it.
+const SYNTAX_ERROR: u32 = 62;
+/// What it then says, unless it isn't the statement itself that is faulty.
+const FAULTY_TEXT: &str = "Syntax error: failed at position";
+/// Where this process's open files are, such as the pipe of a result.
+const OWN_FILES: &str = "/proc/self/fd/";
 /// Bytes that are read from a body or from a result at once.
 const PIECE: usize = 1 << 20;
 
@@ -53,6 +60,7 @@ impl Job {
             Ok(lease) => Call { engine: &engine, request: &request, running: &running }.run(lease, wire, &mut encoder),
             Err(failure) => Err(failure),
         };
+        let outcome = outcome.map_err(nameless);
         // From here on nothing runs in the engine, and the session is free for the next request.
         engine.slots.leave(&running);
         match outcome {
@@ -85,10 +93,13 @@ impl Call<'_> {
     fn run(&self, mut lease: Lease, wire: Wire, out: &mut Encoder<Sink>) -> Result<Stats, Failure> {
         let mut body = decode::body(wire, &self.request.content_encoding, self.request.decompress)?;
         let (text, statement) = self.statement(&mut body)?;
-        self.allowed(&statement)?;
         self.running.reads.store(matches!(statement, Statement::Read { .. }), Ordering::SeqCst);
-        let keeps = matches!(statement, Statement::Other { lasting: true, .. });
+        let keeps = match statement {
+            Statement::Other { end, lasting: true, .. } => Keeps::of(&text[..end]),
+            _ => Keeps::Nothing,
+        };
         let lasting = lease.lasting();
+        self.allowed(&statement, &keeps, lasting)?;
         let connection = lease.connection()?;
         let scope = Scope::enter(connection, self.request, &self.running.marker, lasting)?;
         let outcome = if self.is_over() {
@@ -96,7 +107,10 @@ impl Call<'_> {
         } else {
             self.dispatch(connection, &text, statement, body, out)
         };
-        scope.leave(connection, keeps);
+        if let Err(failure) = scope.leave(connection, &keeps) {
+            tracing::warn!("a session ends, since a request's settings cannot be taken off it: {failure}");
+            lease.spoil();
+        }
         outcome
     }
 
@@ -129,9 +143,12 @@ impl Call<'_> {
         }
     }
 
-    fn allowed(&self, statement: &Statement) -> Result<(), Failure> {
+    fn allowed(&self, statement: &Statement, keeps: &Keeps, lasting: bool) -> Result<(), Failure> {
         let changes = !matches!(statement, Statement::Read { .. } | Statement::Other { lasting: true, .. });
-        if self.request.readonly && changes {
+        // For a request of its own the engine sees to a `readonly` among the settings, too.
+        let mode = self.request.read_only_mode().filter(|_| lasting);
+        let sets = mode == Some(1) && matches!(keeps, Keeps::Settings(_));
+        if (self.request.readonly || mode.is_some()) && changes || sets {
             return Err(Failure::new(
                 164,
                 "READONLY",
@@ -155,7 +172,11 @@ impl Call<'_> {
             Statement::Insert { head, format, data } => {
                 let mut insert = connection.insert(&text[..head], &format, params)?;
                 let mut rows = text[data..].chain(&mut body);
-                each_piece(&mut rows, |piece| insert.append(piece))?;
+                let mut values = format.eq_ignore_ascii_case("Values").then(Values::default);
+                each_piece(&mut rows, |piece| {
+                    values.as_mut().map_or(Ok(()), |values| values.pass(piece))?;
+                    insert.append(piece)
+                })?;
                 insert.finish()
             }
             Statement::Input { input, arguments, head, format, data } => {
@@ -181,6 +202,12 @@ impl Call<'_> {
                 } else {
                     self.read(connection, &text[..head], &tail, out, |_| Ok(()))
                 }
+                .map_err(|failure| match failure.code {
+                    SYNTAX_ERROR if failure.text.contains(FAULTY_TEXT) => {
+                        self.own_syntax_error(connection, &text[..end])
+                    }
+                    _ => failure,
+                })
             }
             Statement::Other { end, format, .. } => {
                 let format = format.map_or_else(|| self.default_format(), Ok)?;
@@ -195,6 +222,14 @@ impl Call<'_> {
                 let _ = out.write_all(&result);
                 Ok(stats)
             }
+        }
+    }
+
+    /// What the engine says about a faulty statement as its client wrote it, without the words that were added.
+    fn own_syntax_error(&self, connection: &mut Connection, statement: &[u8]) -> Failure {
+        match connection.query(statement, "Null", &self.request.params) {
+            Err(failure) => failure,
+            Ok(_) => Failure::new(SYNTAX_ERROR, "SYNTAX_ERROR", "Syntax error: the statement's result has no format"),
         }
     }
 
@@ -247,6 +282,15 @@ impl Call<'_> {
     }
 }
 
+/// A failure without the names that this endpoint gives to a request's rows and to its result.
+fn nameless(mut failure: Failure) -> Failure {
+    while let Some(at) = failure.text.find(OWN_FILES) {
+        let digits = failure.text[at + OWN_FILES.len()..].bytes().take_while(u8::is_ascii_digit).count();
+        failure.text.replace_range(at..at + OWN_FILES.len() + digits, "the request's data");
+    }
+    failure
+}
+
 /// Hands on what `from` brings, in large pieces.
 fn each_piece(from: &mut impl Read, mut take: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut piece = Vec::with_capacity(PIECE);
@@ -285,7 +329,7 @@ fn out_failed(error: &io::Error) -> Failure {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()) {
         Some(failure) => failure.clone(),
         None if error.kind() == io::ErrorKind::TimedOut => {
-            Failure::new(209, "SOCKET_TIMEOUT", "the client took no byte of the result for a minute")
+            Failure::new(209, "SOCKET_TIMEOUT", "the client took the result too slowly")
         }
         None => spill_failed(error),
     }

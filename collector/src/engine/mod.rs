@@ -1,10 +1,10 @@
 //! The embedded ClickHouse engine behind ClickHouse's HTTP interface, a process of its own.
 //!
 //! How a request goes through the files: [`server`] accepts it, [`request`] sorts its URL and headers, [`auth`] checks
-//! who asks, [`multipart`] reads a form. A slot is waited for ([`slots`]), then [`execute`] runs the statement on one of
+//! who asks, [`multipart`] reads a form. A slot of the statement's [`lane`] is waited for ([`slots`]), then [`execute`] runs the statement on one of
 //! the [`workers`], over a fresh connection or its session's ([`session`]), with the request's [`settings`]:
-//! [`decode`] undoes the body's compressions ([`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
-//! an INSERT's rows by its [`tokens`], and [`library`] calls the engine, rows in through an insert stream, a result
+//! [`decode`] undoes the body's compressions ([`frames`] refuses those that were cut off, [`blocks`] are ClickHouse's own), [`statement`] cuts the statement from
+//! an INSERT's rows by its [`tokens`] (and [`values`] what follows them), and [`library`] calls the engine, rows in through an insert stream, a result
 //! out through a pipe, as [`native`] blocks of the client's revision (their
 //! columns' ends told by [`shape`]) or as they are, [`encode`]d into the [`sink`], which holds it back until the status is known; [`reply`] makes
 //! the status and the headers. [`kill`] finds a query by the id its client chose, and [`fetch`] gets the library from npm when it is missing.
@@ -16,7 +16,9 @@ mod encode;
 mod error;
 mod execute;
 mod fetch;
+mod frames;
 mod kill;
+mod lane;
 mod library;
 mod multipart;
 mod native;
@@ -30,6 +32,7 @@ mod sink;
 mod slots;
 mod statement;
 mod tokens;
+mod values;
 mod workers;
 
 use std::fs::File;
@@ -106,13 +109,15 @@ impl Engine {
         let facts = String::from_utf8_lossy(&facts.0).trim_end().to_owned();
         let mut facts = facts.split('\t').map(str::to_owned);
         let mut fact = || facts.next().unwrap_or_default();
+        let slots = Slots::new(options.connections, slots::PATIENCE);
+        let workers = Workers::start(slots.count()).map_err(Error::Threads)?;
         Ok(Arc::new(Self {
             library,
             arguments,
             keeper: Mutex::new(Some(keeper)),
             credentials: options.credentials.clone(),
-            slots: Slots::new(options.connections, slots::PATIENCE),
-            workers: Workers::start(options.connections).map_err(Error::Threads)?,
+            slots,
+            workers,
             sessions: Arc::default(),
             version: fact(),
             timezone: fact(),

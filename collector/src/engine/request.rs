@@ -139,6 +139,12 @@ impl Request {
         Ok(())
     }
 
+    /// The `readonly` among the settings, when it is one that forbids something.
+    pub fn read_only_mode(&self) -> Option<u64> {
+        let (_, value) = self.settings.iter().rfind(|(name, _)| name == "readonly")?;
+        value.parse().ok().filter(|mode| *mode > 0)
+    }
+
     /// Takes one field of a form, or a pair of the URL that may stand in a form too.
     pub fn form(&mut self, name: &str, value: String) {
         match name.strip_prefix("param_") {

@@ -14,14 +14,15 @@ use axum::serve::ListenerExt;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::decode::{Piece, Wire};
 use super::error::{Error, Failure};
 use super::execute::Job;
+use super::lane::Lane;
 use super::request::Request;
 use super::sink::Sink;
-use super::slots::Running;
+use super::slots::{Pace, Permit, Running, Wanted};
 use super::{Engine, Options, multipart, reply};
 
 /// Bytes of a body that are read before a slot is waited for, so that most requests never hold a slot while they come.
@@ -34,6 +35,10 @@ const DRAINED: usize = 256 << 20;
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a client may send no byte of its body.
 const STALLED: Duration = Duration::from_secs(60);
+/// How often a client that sends nothing is looked at.
+const TICK: Duration = Duration::from_millis(500);
+/// How long a query waits for the one of the same id that it is to replace.
+const REPLACED: Duration = Duration::from_secs(5);
 /// How long the last bytes of a broken answer may take to be sent.
 const FLUSH: Duration = Duration::from_millis(250);
 
@@ -138,7 +143,7 @@ async fn handle(State(engine): State<Arc<Engine>>, request: HttpRequest<Body>) -
 
 async fn query(engine: Arc<Engine>, http: HttpRequest<Body>) -> Response<Body> {
     let (parts, body) = http.into_parts();
-    let mut pieces = body.into_data_stream().boxed();
+    let pieces = body.into_data_stream().boxed();
     if parts.method != Method::GET && parts.method != Method::POST && parts.method != Method::HEAD {
         return reply::plain(StatusCode::METHOD_NOT_ALLOWED, format!("method {} is not allowed\n", parts.method));
     }
@@ -157,26 +162,34 @@ async fn query(engine: Arc<Engine>, http: HttpRequest<Body>) -> Response<Body> {
     if request.readonly && request.query.is_empty() && request.boundary.is_none() {
         return reply::plain(StatusCode::OK, "Ok.\n");
     }
+    let mut upload = Upload { pieces, wanted: None, pace: Pace::default() };
     let limit = if request.boundary.is_some() { FORM } else { EAGER };
-    let mut first = match eager(&mut pieces, limit).await {
-        Ok(first) => first,
-        Err(failure) => return refused(&engine, &failure, &query_id, pieces),
+    let (mut first, mut whole) = match eager(&mut upload, limit).await {
+        Ok(read) => read,
+        Err(failure) => return refused(&engine, &failure, &query_id, upload.pieces),
     };
     if let Some(boundary) = request.boundary.take() {
         if let Err(failure) = form(&mut request, &first, &boundary) {
-            return refused(&engine, &failure, &query_id, pieces);
+            return refused(&engine, &failure, &query_id, upload.pieces);
         }
-        first = Bytes::new();
+        (first, whole) = (Bytes::new(), true);
     }
-    let permit = match engine.slots.acquire().await {
+    let lane = Lane::of(&request, &first, whole);
+    let permit = match engine.slots.acquire(lane).await {
         Ok(permit) => permit,
-        Err(failure) => return refused(&engine, &failure, &query_id, pieces),
+        Err(failure) => return refused(&engine, &failure, &query_id, upload.pieces),
     };
-    let (encoding, tag) = (request.encoding, tag());
-    let running = engine.slots.enter(&query_id);
+    replace(&engine, &request).await;
+    let running = match engine.slots.enter(&query_id) {
+        Ok(running) => running,
+        Err(failure) => return refused(&engine, &failure, &query_id, upload.pieces),
+    };
+    let (encoding, tag, wanted) = (request.encoding, tag(), engine.slots.wanted(lane));
     let leaving = Leaving { engine: Arc::clone(&engine), running: Arc::clone(&running) };
-    let (sink, answer) = Sink::new(request.buffer, request.wait_end);
-    let wire = Wire::new(first, forward(pieces));
+    let (sink, answer) = Sink::new(request.buffer, request.wait_end, wanted.clone());
+    upload.wanted = Some(wanted);
+    upload.pace = Pace::default();
+    let wire = Wire::new(first, forward(upload));
     let job = Job { engine: Arc::clone(&engine), request, wire, sink, running: Arc::clone(&running), tag: tag.clone() };
     let worker = Arc::clone(&engine);
     engine.workers.run(move || {
@@ -190,6 +203,19 @@ async fn query(engine: Arc<Engine>, http: HttpRequest<Body>) -> Response<Body> {
         }
         Ok(Err(failure)) => reply::failed(&engine, &failure, &query_id),
         Err(_) => reply::failed(&engine, &Failure::engine("the statement's thread ended without an answer"), &query_id),
+    }
+}
+
+/// Stops the query whose id this one has, if it asks for that.
+async fn replace(engine: &Engine, request: &Request) {
+    let asked = |(name, value): &(String, String)| name == "replace_running_query" && value != "0" && value != "false";
+    let deadline = Instant::now() + REPLACED;
+    while request.settings.iter().any(asked)
+        && Instant::now() < deadline
+        && let Some(running) = engine.slots.named(&request.query_id)
+    {
+        engine.stop(&running);
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -222,7 +248,7 @@ fn to_its_end(
 struct Slot {
     engine: Arc<Engine>,
     running: Arc<Running>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 impl Drop for Slot {
@@ -249,54 +275,85 @@ impl Drop for Leaving {
 
 type Pieces = futures::stream::BoxStream<'static, Result<Bytes, axum::Error>>;
 
-/// The next piece of a body, or that none comes.
-async fn next(pieces: &mut Pieces) -> Option<Piece> {
-    match tokio::time::timeout(STALLED, pieces.next()).await {
-        Ok(piece) => piece.map(|piece| piece.map_err(|error| error.to_string())),
-        Err(_) => Some(Err(format!("nothing came for {} s", STALLED.as_secs()))),
+/// Reads a body's pieces, and gives up a client that sends too little.
+struct Upload {
+    pieces: Pieces,
+    /// Whether others wait for what this holds; `None` while it holds nothing.
+    wanted: Option<Wanted>,
+    pace: Pace,
+}
+
+impl Upload {
+    /// The next piece, or that none comes.
+    async fn next(&mut self) -> Option<Piece> {
+        let began = Instant::now();
+        let lost = |text: String| Failure::new(210, "NETWORK_ERROR", format!("the request's body ended early: {text}"));
+        loop {
+            let asked = Instant::now();
+            let piece = tokio::time::timeout(TICK, self.pieces.next()).await;
+            let bytes =
+                piece.as_ref().map_or(0, |piece| piece.as_ref().map_or(0, |p| p.as_ref().map_or(0, Bytes::len)));
+            self.pace.took(asked.elapsed(), bytes);
+            match piece {
+                Ok(None) => return None,
+                Ok(Some(Err(error))) => return Some(Err(lost(error.to_string()))),
+                _ if self.pace.is_slow() && self.wanted.as_ref().is_some_and(Wanted::now) => {
+                    let text = format!(
+                        "the client sent less than {} KiB while it was waited for {} s, and others wait for its slot",
+                        Pace::BYTES >> 10,
+                        Pace::WITHIN.as_secs()
+                    );
+                    return Some(Err(Failure::new(209, "SOCKET_TIMEOUT", text)));
+                }
+                Ok(Some(Ok(bytes))) => return Some(Ok(bytes)),
+                Err(_) if began.elapsed() >= STALLED => {
+                    return Some(Err(lost(format!("nothing came for {} s", STALLED.as_secs()))));
+                }
+                Err(_) => {}
+            }
+        }
     }
 }
 
-/// Reads a body's beginning, at least `limit` bytes if it has them.
-async fn eager(pieces: &mut Pieces, limit: usize) -> Result<Bytes, Failure> {
+/// Reads a body's beginning, at least `limit` bytes if it has them; also tells whether that is all of it.
+async fn eager(upload: &mut Upload, limit: usize) -> Result<(Bytes, bool), Failure> {
     let mut first = BytesMut::new();
     while first.len() < limit {
-        match next(pieces).await {
+        match upload.next().await {
             Some(Ok(bytes)) => first.extend_from_slice(&bytes),
-            Some(Err(error)) => {
-                return Err(Failure::new(210, "NETWORK_ERROR", format!("the request's body ended early: {error}")));
-            }
-            None => break,
+            Some(Err(failure)) => return Err(failure),
+            None => return Ok((first.freeze(), true)),
         }
     }
-    Ok(first.freeze())
+    Ok((first.freeze(), false))
 }
 
 /// Forwards the rest of a body to the statement's thread; what the thread does not want is read and dropped.
-fn forward(mut pieces: Pieces) -> mpsc::Receiver<Piece> {
+fn forward(mut upload: Upload) -> mpsc::Receiver<Piece> {
     let (sender, receiver) = mpsc::channel(8);
     tokio::spawn(async move {
-        while let Some(piece) = next(&mut pieces).await {
+        while let Some(piece) = upload.next().await {
             let last = piece.is_err();
-            if sender.send(piece).await.is_err() {
-                return discard(pieces).await;
-            }
-            if last {
-                return;
+            if sender.send(piece).await.is_err() || last {
+                return discard(upload.pieces).await;
             }
         }
     });
     receiver
 }
 
-async fn discard(mut pieces: impl Stream<Item = Result<Bytes, axum::Error>> + Unpin) {
-    let mut read = 0;
-    while let Ok(Some(Ok(bytes))) = tokio::time::timeout(STALLED, pieces.next()).await {
-        read += bytes.len();
-        if read > DRAINED {
-            break;
+async fn discard(mut pieces: Pieces) {
+    let draining = async {
+        let mut read = 0;
+        while let Some(Ok(bytes)) = pieces.next().await {
+            read += bytes.len();
+            if read > DRAINED {
+                break;
+            }
         }
-    }
+    };
+    // One that takes longer is cut off.
+    let _ = tokio::time::timeout(STALLED, draining).await;
 }
 
 fn refused(engine: &Engine, failure: &Failure, query_id: &str, pieces: Pieces) -> Response<Body> {

@@ -88,6 +88,13 @@ impl Lease {
         self.session.is_some()
     }
 
+    /// Ends the session with this request: what was set on its connection could not be taken off again.
+    pub fn spoil(&mut self) {
+        if let Some((_, wish)) = &mut self.session {
+            wish.close = true;
+        }
+    }
+
     /// The connection.
     ///
     /// # Errors

@@ -3,6 +3,12 @@
 use super::error::Failure;
 use super::library::Connection;
 use super::request::Request;
+use super::tokens::{Kind, Tokens};
+
+/// The setting that carries a statement's marker.
+const MARKER: &str = "log_comment";
+/// ClickHouse's code for a change that a read-only mode forbids.
+const READONLY: u32 = 164;
 
 /// What has to be undone on a session's connection.
 #[derive(Debug, Default)]
@@ -19,9 +25,9 @@ impl Scope {
     pub fn enter(connection: &mut Connection, request: &Request, marker: &str, lasting: bool) -> Result<Self, Failure> {
         let mut scope = Self::default();
         let mut settings = request.settings.clone();
-        match settings.iter_mut().find(|(name, _)| name == "log_comment") {
+        match settings.iter_mut().find(|(name, _)| name == MARKER) {
             Some((_, comment)) => *comment = format!("{comment} {marker}"),
-            None => settings.push(("log_comment".to_owned(), marker.to_owned())),
+            None => settings.push((MARKER.to_owned(), marker.to_owned())),
         }
         for (name, _) in &settings {
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.') {
@@ -31,9 +37,19 @@ impl Scope {
         if lasting {
             scope.remember(connection, &settings, request.database.is_some())?;
         }
-        // A read-only mode forbids further settings, so it comes last.
+        // A read-only mode forbids further settings, so it comes last, and could not be taken off a session's connection
+        // again, where the endpoint sees to it itself.
         let (mode, rest): (Vec<_>, Vec<_>) = settings.into_iter().partition(|(name, _)| name == "readonly");
-        let set = set(connection, &rest).and_then(|()| match &request.database {
+        let mode = if lasting && request.read_only_mode().is_some() { Vec::new() } else { mode };
+        let set = match set(connection, &rest) {
+            // A session that was made read-only by a SET can still read; its queries only have no marker.
+            Err(failure) if failure.code == READONLY && lasting && request.settings.is_empty() => {
+                scope.settings.clear();
+                Ok(())
+            }
+            set => set,
+        };
+        let set = set.and_then(|()| match &request.database {
             Some(database) if !database.is_empty() => command(connection, &format!("USE {}", name(database))),
             _ => Ok(()),
         });
@@ -43,7 +59,8 @@ impl Scope {
             (None, false) => Ok(()),
         });
         if let Err(failure) = set {
-            scope.leave(connection, false);
+            // What can't be taken off again was not put on either.
+            let _ = scope.leave(connection, &Keeps::Nothing);
             return Err(failure);
         }
         Ok(scope)
@@ -70,21 +87,54 @@ impl Scope {
         Ok(())
     }
 
-    /// Restores what was there. `keeps`: the statement was a SET or a USE, whose effect is to stay.
-    pub fn leave(self, connection: &mut Connection, keeps: bool) {
-        let settings = if keeps {
-            self.settings.into_iter().filter(|(name, _)| name == "log_comment").collect()
-        } else {
-            self.settings
-        };
-        if let Err(failure) = set(connection, &settings) {
-            tracing::warn!("a session keeps a request's settings: {failure}");
+    /// Restores what was there, but for what the statement was to change.
+    ///
+    /// # Errors
+    /// The engine's, when it can't be restored.
+    pub fn leave(self, connection: &mut Connection, keeps: &Keeps) -> Result<(), Failure> {
+        let (marker, settings): (Vec<_>, Vec<_>) =
+            self.settings.into_iter().filter(|(name, _)| !keeps.setting(name)).partition(|(name, _)| name == MARKER);
+        set(connection, &settings)?;
+        match set(connection, &marker) {
+            // The statement made the session read-only; an old marker does no harm.
+            Err(failure) if failure.code == READONLY => {}
+            set => set?,
         }
-        if let Some(database) = self.database.filter(|_| !keeps)
-            && let Err(failure) = command(connection, &format!("USE {}", name(&database)))
-        {
-            tracing::warn!("a session keeps a request's database: {failure}");
+        match self.database.filter(|_| *keeps != Keeps::Database) {
+            Some(database) => command(connection, &format!("USE {}", name(&database))),
+            None => Ok(()),
         }
+    }
+}
+
+/// What a session's statement changed for good.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// Nothing.
+    Nothing,
+    /// The database, by a USE.
+    Database,
+    /// These settings, and perhaps other words, by a SET.
+    Settings(Vec<String>),
+}
+
+impl Keeps {
+    /// What a statement changes.
+    pub fn of(statement: &[u8]) -> Self {
+        let words = Tokens::new(statement).filter(|token| matches!(token.kind, Kind::Word | Kind::Name));
+        let mut words = words.map(|token| {
+            String::from_utf8_lossy(&statement[token.start..token.end]).trim_matches(['`', '"']).to_owned()
+        });
+        match words.next().unwrap_or_default().to_ascii_uppercase().as_str() {
+            "USE" => Self::Database,
+            "SET" => Self::Settings(words.collect()),
+            _ => Self::Nothing,
+        }
+    }
+
+    fn setting(&self, name: &str) -> bool {
+        // The marker is never a session's own.
+        matches!(self, Self::Settings(words) if name != MARKER && words.iter().any(|word| word == name))
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
@@ -16,14 +16,20 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::Failure;
 use super::library::Stats;
+use super::slots::{Pace, Wanted};
 
 /// Bytes that are sent on at once.
 const CHUNK: usize = 64 << 10;
 /// Bytes of a held-back answer that stay in memory.
 const IN_MEMORY: usize = 8 << 20;
 
+/// Bytes of a held-back answer in its file; a longer one is refused.
+const SPILLED: u64 = 16 << 30;
+
 /// How long a client may take no byte of its answer.
 const STALLED: Duration = Duration::from_secs(60);
+/// How often a client that takes nothing is looked at.
+const TICK: Duration = Duration::from_millis(500);
 
 /// What is known about an answer when its first byte goes out.
 #[derive(Debug)]
@@ -55,12 +61,16 @@ pub struct Sink {
     limit: usize,
     wait: bool,
     spill: Option<File>,
+    spilled: u64,
+    most: u64,
+    wanted: Wanted,
     gone: bool,
 }
 
 impl Sink {
     /// A sink that holds `limit` bytes back, or with `wait` the whole answer, in a temporary file if it is long.
-    pub fn new(limit: usize, wait: bool) -> (Self, Answer) {
+    /// `wanted` tells whether others wait for the slot.
+    pub fn new(limit: usize, wait: bool, wanted: Wanted) -> (Self, Answer) {
         let (head_sender, head) = oneshot::channel();
         let (chunk_sender, chunks) = mpsc::channel(4);
         let whole = Arc::new(AtomicBool::new(false));
@@ -74,6 +84,9 @@ impl Sink {
             limit,
             wait,
             spill: None,
+            spilled: 0,
+            most: SPILLED,
+            wanted,
             gone: false,
         };
         (sink, Answer { head, chunks, whole })
@@ -96,21 +109,22 @@ impl Sink {
         }
     }
 
-    fn send(&mut self, bytes: Bytes) -> io::Result<()> {
-        if self.gone {
-            return Err(io::ErrorKind::BrokenPipe.into());
+    fn send(&mut self, mut bytes: Bytes) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(bytes.len().min(Pace::BYTES));
+            if self.gone {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            let sent = match &self.runtime {
+                Some(runtime) => runtime.block_on(give(&self.chunks, piece, &self.wanted)),
+                None => self.chunks.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe),
+            };
+            if let Err(failed) = sent {
+                self.gone = true;
+                return Err(failed.into());
+            }
         }
-        let sent = match &self.runtime {
-            Some(runtime) => runtime.block_on(async { tokio::time::timeout(STALLED, self.chunks.send(bytes)).await }),
-            None => Ok(self.chunks.blocking_send(bytes)),
-        };
-        let failed = match sent {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(_)) => io::ErrorKind::BrokenPipe,
-            Err(_) => io::ErrorKind::TimedOut,
-        };
-        self.gone = true;
-        Err(failed.into())
+        Ok(())
     }
 
     fn send_held(&mut self) -> io::Result<()> {
@@ -161,6 +175,11 @@ impl Write for Sink {
         self.held.extend_from_slice(data);
         if self.wait {
             if self.held.len() > IN_MEMORY {
+                self.spilled += self.held.len() as u64;
+                if self.spilled > self.most {
+                    let text = format!("an answer that is waited for has more than {} bytes", self.most);
+                    return Err(io::Error::other(Failure::new(307, "TOO_MANY_BYTES", text)));
+                }
                 if self.spill.is_none() {
                     self.spill = Some(unnamed()?);
                 }
@@ -185,6 +204,20 @@ impl Write for Sink {
     }
 }
 
+/// Hands a piece over to a client that takes its time; for how long it may depends on whether others wait.
+async fn give(chunks: &mpsc::Sender<Bytes>, piece: Bytes, wanted: &Wanted) -> Result<(), io::ErrorKind> {
+    let began = Instant::now();
+    let room = loop {
+        match tokio::time::timeout(TICK, chunks.reserve()).await {
+            Ok(room) => break room,
+            Err(_) if began.elapsed() >= STALLED => return Err(io::ErrorKind::TimedOut),
+            Err(_) if began.elapsed() >= Pace::WITHIN && wanted.now() => return Err(io::ErrorKind::TimedOut),
+            Err(_) => {}
+        }
+    };
+    room.map(|room| room.send(piece)).map_err(|_| io::ErrorKind::BrokenPipe)
+}
+
 /// A file without a name in the folder for temporary files.
 pub fn unnamed() -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
@@ -205,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_short_answer_waits_for_its_status() {
-        let (mut sink, mut answer) = Sink::new(10, false);
+        let (mut sink, mut answer) = Sink::new(10, false, Wanted::default());
         sink.write_all(b"12345").expect("room");
         assert!(answer.head.try_recv().is_err());
         sink.write_all(b"678901").expect("room");
@@ -217,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_that_waits_goes_through_a_file() {
-        let (mut sink, mut answer) = Sink::new(10, true);
+        let (mut sink, mut answer) = Sink::new(10, true, Wanted::default());
         let piece: Vec<u8> = (0..1 << 20).map(|n: u32| n.to_le_bytes()[1]).collect();
         for _ in 0..20 {
             sink.write_all(&piece).expect("room");
@@ -234,8 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_waits_has_an_end() {
+        let (mut sink, _answer) = Sink::new(10, true, Wanted::default());
+        sink.most = 20 << 20;
+        let piece = vec![0; 1 << 20];
+        let refused = (0..40).find_map(|_| sink.write_all(&piece).err()).expect("a refusal");
+        let failure = refused.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()).expect("a failure");
+        assert_eq!(failure.code, 307);
+    }
+
+    #[test]
     fn an_answer_that_breaks_off_is_not_whole() {
-        let (mut sink, mut answer) = Sink::new(1, false);
+        let (mut sink, mut answer) = Sink::new(1, false, Wanted::default());
         sink.write_all(b"some").expect("room");
         sink.break_off();
         assert_eq!(answer.chunks.blocking_recv().expect("a chunk"), "some");
