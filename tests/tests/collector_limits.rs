@@ -94,19 +94,6 @@ async fn rows_that_find_no_room_in_their_table_are_asked_to_come_back_and_others
 }
 
 #[tokio::test]
-async fn rows_of_many_days_are_split_so_that_clickhouse_takes_them() {
-    let engine = Engine::start().unwrap();
-    let collector = Collector::start(engine.url(), "").unwrap();
-    collector.ready().await.unwrap();
-    let client = engine.client().with_database("contador");
-    // Without a time to live, so that old days stay to be counted.
-    client.query("ALTER TABLE metrics REMOVE TTL").execute().await.unwrap();
-    let metrics = (0..130).map(|day| gauge("days", 1.0, (now() - day * 86_400) * SECOND, &[])).collect();
-    collector_support::accepted(&collector.http, &request(&[], metrics)).await;
-    assert_eq!(count(&client, "SELECT count() FROM metrics FINAL WHERE name = 'days'").await, 130);
-}
-
-#[tokio::test]
 async fn refused_rows_are_kept_and_the_others_of_the_same_insert_are_stored() {
     let engine = Engine::start().unwrap();
     let collector = Collector::start(engine.url(), "[ingest]\ninsert_interval_ms = 1500\n").unwrap();

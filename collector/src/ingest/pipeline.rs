@@ -4,7 +4,7 @@
 //! of running totals behind what was written. It is answered when ClickHouse has acknowledged every row.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clickhouse::Client;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -66,6 +66,8 @@ pub enum Refusal {
 pub struct Pipeline {
     writer: Writer,
     memory: Memory,
+    /// When the memory began.
+    began: Instant,
     store: watch::Receiver<StoreState>,
     places: Arc<Semaphore>,
     tracker: TaskTracker,
@@ -83,10 +85,10 @@ impl Pipeline {
         meters: Arc<Meters>,
     ) -> Arc<Self> {
         let mut writers = JoinSet::new();
-        let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
         Arc::new(Self {
             writer: Writer::start(client, settings.batching, &meters, &mut writers),
-            memory: Memory::new(settings.series, now),
+            memory: Memory::new(settings.series, now()),
+            began: Instant::now(),
             store,
             places: Arc::new(Semaphore::new(settings.requests.min(Semaphore::MAX_PERMITS))),
             tracker: TaskTracker::new(),
@@ -147,13 +149,15 @@ impl Pipeline {
         let _place = self.places.try_acquire().map_err(busy)?;
         self.count_requests();
         let decoded = if request.encoded_len() < LARGE {
-            decode(&request)
+            decode(&request, now())
         } else {
             let stopped = |error| Refusal::Unavailable(format!("decoding: {error}"));
-            tokio::task::spawn_blocking(move || decode(&request)).await.map_err(stopped)?
+            tokio::task::spawn_blocking(move || decode(&request, now())).await.map_err(stopped)?
         };
         let Decoded { mut rows, running, mut rejected, points } = decoded;
-        let Increases { rows: increases, pending, postponed } = self.memory.increases(running, &mut rejected).await;
+        let Increases { rows: increases, pending, postponed, base_lines, evicted } =
+            self.memory.increases(running, self.began.elapsed(), &mut rejected).await;
+        self.meters.running_totals(base_lines, evicted);
         rows.latency.extend(increases);
         let dead = self.writer.write(rows).await.map_err(|error| match error {
             WriteError::Full(_) => Refusal::Overloaded(error.to_string()),
@@ -178,4 +182,9 @@ impl Pipeline {
         }
         Ok(Outcome { rejected, message })
     }
+}
+
+/// Unix nanoseconds by this host's clock.
+fn now() -> i64 {
+    i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }
