@@ -3,6 +3,8 @@
 use std::io::Write as _;
 
 use contador_tests::{Collector, Engine};
+use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message as _;
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
@@ -42,6 +44,55 @@ async fn too_large_is_permanent() {
     let answer = post(&collector.http, packed, &[("content-encoding", "zstd")]).await;
     assert_eq!(answer.status(), 413);
     assert_eq!(collector.metric("contador_ingest_requests_total{outcome=\"too_large\"}").await.unwrap(), 4.0);
+}
+
+#[tokio::test]
+async fn small_bodies_that_become_large_are_refused_before_they_do() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let mut metric = gauge("g", 1.0, now() * SECOND, &[]);
+    let Some(Data::Gauge(points)) = &mut metric.data else { panic!("a gauge") };
+    points.data_points = vec![NumberDataPoint::default(); 1_000_000];
+    let many = request(&[], vec![metric]);
+    let mut client = grpc(&collector.grpc).await.send_compressed(CompressionEncoding::Gzip);
+    let refused = client.export(many.clone()).await.unwrap_err();
+    assert_eq!((refused.code(), refused.get_details_retry_info().is_some()), (Code::ResourceExhausted, false));
+    let zstd = zstd::encode_all(many.encode_to_vec().as_slice(), 3).unwrap();
+    assert!(zstd.len() < 64 << 10, "{} bytes", zstd.len());
+    let answer = post(&collector.http, zstd, &[("content-encoding", "zstd")]).await;
+    assert_eq!((answer.status().as_u16(), answer.headers().get("retry-after")), (413, None));
+    let status = tonic_types::Status::decode(answer.bytes().await.unwrap()).unwrap();
+    assert_eq!(status.message, "the request would take more memory than inflight_mib; split it");
+    // One long text of a resource is in the row of each point.
+    let points = (0..1_000).map(|n| gauge(&format!("g{n}"), 1.0, now() * SECOND, &[])).collect();
+    let long = request(&[("filling", &"x".repeat(1 << 20))], points);
+    assert_eq!(post(&collector.http, long.encode_to_vec(), &[]).await.status(), 413);
+    // None of it is held any more.
+    collector_support::accepted(&collector.http, &request(&[], vec![gauge("g", 1.0, now() * SECOND, &[])])).await;
+    assert_eq!(collector.metric("contador_ingest_state{what=\"inflight_bytes\"}").await.unwrap(), 0.0);
+}
+
+#[tokio::test]
+async fn memory_that_others_hold_is_waited_for_by_the_sender() {
+    let engine = Engine::start().unwrap();
+    let config = "[ingest]\ninflight_mib = 8\ninsert_interval_ms = 20000\n";
+    let collector = Collector::start(engine.url(), config).unwrap();
+    collector.ready().await.unwrap();
+    let filling = "x".repeat(2 << 20);
+    let send = |name| request(&[("filling", &filling)], vec![gauge(name, 1.0, now() * SECOND, &[])]);
+    let client = grpc(&collector.grpc).await;
+    client.clone().export(send("first")).await.unwrap();
+    let mut clients = [client.clone(), client.clone()];
+    let [one, two] = &mut clients;
+    let (one, two) = (one.export(send("a")), two.export(send("b")));
+    futures::pin_mut!(one, two);
+    let (refused, _, _) = futures::future::select_all([one, two]).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.message(), "requests at work hold all of inflight_mib");
+    assert!(refused.code() == Code::ResourceExhausted && refused.get_details_retry_info().is_some(), "{refused:?}");
+    let answer = post(&collector.http, send("c").encode_to_vec(), &[]).await;
+    assert_eq!(answer.status(), 429);
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ impl Meters {
         let gauges = IntGaugeVec::new(
             Opts::new(
                 "contador_ingest_state",
-                "requests at work, queued_bytes of each table, cumulative_series, store_up.",
+                "requests at work and the inflight_bytes that they hold, queued_bytes of each table, cumulative_series, store_up.",
             ),
             &["what"],
         )?;

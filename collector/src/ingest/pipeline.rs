@@ -17,6 +17,7 @@ use super::cumulative::{Increases, Memory};
 use super::decode::reject::{Reason, Rejected};
 use super::decode::{Decoded, decode};
 use super::meters::Meters;
+use super::room::{Held, Room};
 use super::write::{Batching, WriteError, Writer};
 use crate::store::StoreState;
 
@@ -30,6 +31,8 @@ pub struct Settings {
     pub batching: Batching,
     /// Most requests at work at once; more are asked to come back.
     pub requests: usize,
+    /// Bytes that requests at work may take in memory, all together.
+    pub inflight_bytes: usize,
     /// Most running totals that are remembered.
     pub series: usize,
     /// How long a sender is asked to wait before it tries again.
@@ -38,7 +41,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { batching: Batching::default(), requests: 4_096, series: 200_000, retry_after: Duration::from_secs(1) }
+        Self {
+            batching: Batching::default(),
+            requests: 4_096,
+            inflight_bytes: 256 << 20,
+            series: 200_000,
+            retry_after: Duration::from_secs(1),
+        }
     }
 }
 
@@ -70,6 +79,7 @@ pub struct Pipeline {
     began: Instant,
     store: watch::Receiver<StoreState>,
     places: Arc<Semaphore>,
+    room: Room,
     tracker: TaskTracker,
     settings: Settings,
     meters: Arc<Meters>,
@@ -91,6 +101,7 @@ impl Pipeline {
             began: Instant::now(),
             store,
             places: Arc::new(Semaphore::new(settings.requests.min(Semaphore::MAX_PERMITS))),
+            room: Room::new(settings.inflight_bytes),
             tracker: TaskTracker::new(),
             settings,
             meters,
@@ -108,17 +119,34 @@ impl Pipeline {
         &self.meters
     }
 
-    /// Stores what `request` says; `protocol` is `grpc` or `http`.
+    /// Whether a request may come now; its memory is still to be taken.
+    ///
+    /// # Errors
+    /// [`Refusal`] when it would be refused whatever it says.
+    pub(super) fn admit(&self) -> Result<Held, Refusal> {
+        match self.store.borrow().reason() {
+            Some(reason) => Err(Refusal::Unavailable(reason.to_owned())),
+            None => Ok(self.room.hold()),
+        }
+    }
+
+    /// Stores what `request` says, for which `held` holds memory; `protocol` is `grpc` or `http`.
     ///
     /// # Errors
     /// [`Refusal`]; nothing is lost when the sender tries again.
     pub async fn ingest(
         self: &Arc<Self>,
         request: ExportMetricsServiceRequest,
+        held: Held,
         protocol: &'static str,
     ) -> Result<Outcome, Refusal> {
         let pipeline = Arc::clone(self);
-        let answer = self.tracker.spawn(async move { pipeline.run(request, protocol).await }).await;
+        let answer = self.tracker.spawn(async move {
+            let answer = pipeline.run(request, protocol).await;
+            drop(held);
+            answer
+        });
+        let answer = answer.await;
         let answer = answer.unwrap_or_else(|error| Err(Refusal::Unavailable(format!("the request's task: {error}"))));
         self.meters.request(match &answer {
             Ok(outcome) if outcome.message.is_empty() => "accepted",
@@ -133,12 +161,18 @@ impl Pipeline {
     fn count_requests(&self) {
         let limit = self.settings.requests.min(Semaphore::MAX_PERMITS);
         self.meters.state("requests", limit - self.places.available_permits().min(limit));
+        self.meters.state("inflight_bytes", self.room.used());
     }
 
     /// Waits until every request that was taken is answered.
     pub async fn drained(&self) {
         self.tracker.close();
         self.tracker.wait().await;
+    }
+
+    /// Whether every request that was taken is answered.
+    pub fn is_idle(&self) -> bool {
+        self.tracker.is_empty()
     }
 
     async fn run(&self, request: ExportMetricsServiceRequest, protocol: &'static str) -> Result<Outcome, Refusal> {
