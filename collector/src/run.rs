@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -89,8 +89,9 @@ pub async fn run(
     let meters = Meters::new(&telemetry.meter()).map_err(|error| RunError::Telemetry(error.to_string()))?;
     let meters = Arc::new(meters);
     let (state, seen) = watch::channel(store::watch::starting(&store));
-    let pipeline = Pipeline::start(&store.client, seen.clone(), config.ingest, Arc::clone(&meters));
-    let watcher = tokio::spawn(store::watch::watch(store.clone(), state));
+    let alarm = Arc::new(Notify::new());
+    let pipeline = Pipeline::start(&store.client, seen.clone(), config.ingest, Arc::clone(&meters), &alarm);
+    let watcher = tokio::spawn(store::watch::watch(store.clone(), state, Arc::clone(&alarm)));
 
     // Cancelled by the shutdown, or when a part ends by itself.
     let stop = shutdown.child_token();

@@ -154,39 +154,122 @@ async fn refused_rows_are_kept_and_the_others_of_the_same_insert_are_stored() {
     let send = |name, value| request(&[], vec![gauge(name, value, now() * SECOND, &[])]);
     let mut sender = grpc(&collector.grpc).await;
     sender.export(send("first", 1.0)).await.unwrap();
-    // These two wait for the same insert.
-    let (mut other, bad, good) = (sender.clone(), send("bad", 100.0), send("good", 1.0));
+    // These two wait for the same insert. Of 1,000 points of one request, two are refused.
+    let many = (0..1_000).map(|n| {
+        let value = if n == 300 || n == 700 { 100.0 } else { 1.0 };
+        gauge(&format!("n{n}"), value, now() * SECOND, &[("queue", "a")])
+    });
+    let (mut other, bad, good) = (sender.clone(), request(&[], many.collect()), send("good", 1.0));
     let (bad, good) = tokio::join!(sender.export(bad), other.export(good));
     assert_eq!(good.unwrap().into_inner().partial_success, None);
     let told = bad.unwrap().into_inner().partial_success.unwrap();
-    assert_eq!(told.rejected_data_points, 1);
-    assert!(told.error_message.contains("1 rows kept in dead_letters: table metrics"), "{}", told.error_message);
-    assert_eq!(count(&client, "SELECT count() FROM metrics FINAL").await, 2);
-    let (target, row): (String, String) =
-        client.query("SELECT target, row FROM dead_letters FINAL").fetch_one().await.unwrap();
-    assert_eq!(target, "metrics");
-    let row: contador_schemas::rows::Metric = serde_json::from_str(&row).unwrap();
-    assert_eq!((row.name.as_str(), row.value), ("bad", Some(100.0)));
-    assert_eq!(collector.metric("contador_ingest_dead_letters_total{table=\"metrics\"}").await.unwrap(), 1.0);
+    assert_eq!(told.rejected_data_points, 2);
+    assert!(told.error_message.contains("2 rows kept in dead_letters: table metrics"), "{}", told.error_message);
+    assert_eq!(count(&client, "SELECT count() FROM metrics FINAL").await, 1_000);
+    let names: Vec<String> = client
+        .query("SELECT row.name::String FROM (SELECT row::JSON AS row FROM dead_letters FINAL) ORDER BY 1")
+        .fetch_all()
+        .await
+        .unwrap();
+    assert_eq!(names, ["n300", "n700"]);
+    assert_eq!(collector.metric("contador_ingest_dead_letters_total{table=\"metrics\"}").await.unwrap(), 2.0);
 }
 
 #[tokio::test]
-async fn one_failing_table_holds_up_no_other() {
+async fn a_dead_letter_is_sent_again_as_the_decision_says() {
     let engine = Engine::start().unwrap();
     let collector = Collector::start(engine.url(), "").unwrap();
     collector.ready().await.unwrap();
     let client = engine.client().with_database("contador");
-    client.query("RENAME TABLE latency TO hidden").execute().await.unwrap();
+    client.query("ALTER TABLE latency ADD CONSTRAINT c CHECK service != 'poison'").execute().await.unwrap();
+    client.query("ALTER TABLE metrics ADD CONSTRAINT c CHECK value < 100").execute().await.unwrap();
+    let time = now() * SECOND + 123_456_789;
+    let delta = opentelemetry_proto::tonic::metrics::v1::AggregationTemporality::Delta;
+    // The last bucket has no upper edge.
+    let metrics = vec![
+        collector_support::histogram(delta, (time - SECOND, time), &[0.1], &[1, 2]),
+        gauge("large", 100.0, time, &[("queue", "a")]),
+    ];
+    let poison = request(&[("service.name", "poison"), ("x", "y")], metrics);
+    let told = collector_support::accepted(&collector.http, &poison).await.partial_success.unwrap();
+    assert_eq!(told.rejected_data_points, 2);
+    for table in ["latency", "metrics"] {
+        assert_eq!(count(&client, &format!("SELECT count() FROM {table}")).await, 0);
+        client.query(&format!("ALTER TABLE {table} DROP CONSTRAINT c")).execute().await.unwrap();
+        // The statement of docs/decisions/0005.
+        let decision = std::fs::read_to_string("../docs/decisions/0005-acknowledged-means-stored.md").unwrap();
+        let statement = decision.lines().map(str::trim).find(|line| line.starts_with("SELECT row FROM")).unwrap();
+        let rows = statement.replace("'latency'", &format!("'{table}'"));
+        let http = reqwest::Client::new();
+        let select = http.post(format!("{}/?database=contador", engine.url())).body(rows).send().await.unwrap();
+        let lines = select.text().await.unwrap();
+        let insert = http
+            .post(format!("{}/", engine.url()))
+            .query(&[("database", "contador"), ("query", &format!("INSERT INTO {table} FORMAT JSONEachRow"))])
+            .body(lines)
+            .send()
+            .await
+            .unwrap();
+        assert!(insert.status().is_success(), "{}", insert.text().await.unwrap());
+    }
+    // What is stored is what would have been without the constraint.
+    let replayed: contador_schemas::rows::Latency =
+        client.query("SELECT ?fields FROM latency FINAL").fetch_one().await.unwrap();
+    let metric: contador_schemas::rows::Metric =
+        client.query("SELECT ?fields FROM metrics FINAL").fetch_one().await.unwrap();
+    for table in ["latency", "metrics"] {
+        client.query(&format!("TRUNCATE TABLE {table}")).execute().await.unwrap();
+    }
+    collector_support::accepted(&collector.http, &poison).await;
+    assert_eq!(replayed.hi.last(), Some(&f64::INFINITY));
+    assert_eq!(replayed, client.query("SELECT ?fields FROM latency FINAL").fetch_one().await.unwrap());
+    assert_eq!(metric, client.query("SELECT ?fields FROM metrics FINAL").fetch_one().await.unwrap());
+}
+
+#[tokio::test]
+async fn one_changed_table_is_told_buries_nothing_and_holds_up_no_other() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let client = engine.client().with_database("contador");
     let time = now() * SECOND;
     let delta = opentelemetry_proto::tonic::metrics::v1::AggregationTemporality::Delta;
-    let slow = request(&[], vec![collector_support::histogram(delta, (time - SECOND, time), &[0.1], &[1, 2])]);
+    let slow = |time| request(&[], vec![collector_support::histogram(delta, (time - SECOND, time), &[0.1], &[1, 2])]);
     let mut sender = grpc(&collector.grpc).await;
-    let failed = sender.export(slow.clone()).await.unwrap_err();
+    sender.export(slow(time - SECOND)).await.unwrap();
+    client.query("ALTER TABLE latency RENAME COLUMN sum_us TO hidden").execute().await.unwrap();
+    let failed = sender.export(slow(time)).await.unwrap_err();
     assert_eq!(failed.code(), Code::Unavailable, "{failed:?}");
     assert!(failed.get_details_retry_info().is_some());
+    let (status, body) = collector.readiness_is(503).await.unwrap();
+    assert!(status == 503 && body.contains("table latency has no column sum_us"), "{body}");
     sender.export(request(&[], vec![gauge("g", 1.0, time, &[])])).await.unwrap();
     assert_eq!(count(&client, "SELECT count() FROM metrics FINAL").await, 1);
-    client.query("RENAME TABLE hidden TO latency").execute().await.unwrap();
-    sender.export(slow).await.unwrap();
-    assert_eq!(count(&client, "SELECT sum(count) FROM latency FINAL").await, 3);
+    client.query("ALTER TABLE latency RENAME COLUMN hidden TO sum_us").execute().await.unwrap();
+    collector.ready().await.unwrap();
+    sender.export(slow(time)).await.unwrap();
+    assert_eq!(count(&client, "SELECT sum(count) FROM latency FINAL").await, 6);
+    assert_eq!(count(&client, "SELECT count() FROM dead_letters").await, 0);
+}
+
+#[tokio::test]
+async fn a_missing_table_is_made_again() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let client = engine.client().with_database("contador");
+    let push = request(&[], vec![gauge("g", 1.0, now() * SECOND, &[])]);
+    let mut sender = grpc(&collector.grpc).await;
+    for drop in ["DROP TABLE metrics SYNC", "DROP DATABASE contador SYNC"] {
+        sender.export(push.clone()).await.unwrap();
+        client.query(drop).execute().await.unwrap();
+        let failed = sender.export(push.clone()).await.unwrap_err();
+        assert_eq!(failed.code(), Code::Unavailable, "{failed:?}");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while let Err(error) = sender.export(push.clone()).await {
+            assert!(std::time::Instant::now() < deadline, "{drop}: {error:?}");
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        collector.ready().await.unwrap();
+    }
 }

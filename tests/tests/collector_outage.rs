@@ -88,7 +88,8 @@ async fn half_of_a_request_holds_up_no_shutdown() {
         socket.write_all(bytes).unwrap();
         socket
     };
-    let head = b"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 99\r\n";
+    let head =
+        b"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 99\r\n";
     let sockets = [
         send(&collector.http, &[head, b"\r\nhalf".as_slice()].concat()),
         send(&collector.http, head),

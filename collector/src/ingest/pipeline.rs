@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clickhouse::Client;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
@@ -87,16 +87,18 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts the tables' writers. Requests are refused until `store` says that ClickHouse is up.
+    /// Starts the tables' writers, which ring `alarm` when a table is not as it must be. Requests are refused until `store`
+    /// says that ClickHouse is there.
     pub fn start(
         client: &Client,
         store: watch::Receiver<StoreState>,
         settings: Settings,
         meters: Arc<Meters>,
+        alarm: &Arc<Notify>,
     ) -> Arc<Self> {
         let mut writers = JoinSet::new();
         Arc::new(Self {
-            writer: Writer::start(client, settings.batching, &meters, &mut writers),
+            writer: Writer::start(client, settings.batching, &meters, alarm, &mut writers),
             memory: Memory::new(settings.series, now()),
             began: Instant::now(),
             store,

@@ -409,8 +409,7 @@ mod tests {
         let other = memory.increases(of(2, None, T + 3 * nanos, 3), second(3), &mut rejected).await;
         assert_eq!((memory.len(), other.evicted, other.base_lines), (1, 1, 1));
         drop(other);
-        let again =
-            memory.increases(of(1, Some(T + nanos), T + 9 * nanos, 5), second(9), &mut rejected).await;
+        let again = memory.increases(of(1, Some(T + nanos), T + 9 * nanos, 5), second(9), &mut rejected).await;
         assert_eq!((again.rows.len(), again.base_lines), (0, 1));
         // A run that began after that is counted from its start.
         let rows = send_at(&memory, second(20), of(3, Some(T + 15 * nanos), T + 20 * nanos, 5), true).await.0;

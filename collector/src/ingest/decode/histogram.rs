@@ -138,7 +138,8 @@ fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result
 /// Checks what only shows when cells are made, so that a point is either taken whole or rejected.
 fn finished(reading: Reading) -> Result<Option<Reading>, Reason> {
     if reading.sum.is_some_and(|sum| !sum.is_finite())
-        || [reading.min, reading.max].into_iter().flatten().any(f64::is_nan) {
+        || [reading.min, reading.max].into_iter().flatten().any(f64::is_nan)
+    {
         return Err(Reason::NotANumber);
     }
     reading.cells()?;

@@ -320,6 +320,31 @@ fn histograms_that_cannot_be_added_up_are_rejected_visibly() {
     assert_eq!((decoded.rows.latency[0].hi[0], decoded.rows.latency[0].n[0]), (0.02 * 1e6, 1));
 }
 
+#[test]
+fn what_is_not_finite_or_not_in_time_is_rejected() {
+    let gauge = |value| sent(metric("queue.length", "1", Data::Gauge(Gauge { data_points: vec![point(value, &[])] })));
+    let mut endless = buckets(&[1.0], &[1, 1]);
+    endless.sum = Some(f64::INFINITY);
+    let mut old = buckets(&[1.0], &[1, 1]);
+    (old.time_unix_nano, old.start_time_unix_nano) = (T / 1_000, 0);
+    let mut ahead = buckets(&[1.0], &[1, 1]);
+    ahead.time_unix_nano = T + 3_600_000_000_000;
+    let decoded = decode(&request([
+        gauge(double(f64::INFINITY)),
+        gauge(double(f64::NEG_INFINITY)),
+        histogram("s", endless),
+        histogram("s", old),
+        histogram("s", ahead),
+    ]));
+    let reasons: Vec<_> = decoded.rejected.iter().map(|(reason, count)| (reason.as_str(), count)).collect();
+    assert_eq!(reasons, [("time", 1), ("too_old", 1), ("not_a_number", 3)]);
+    assert!(decoded.rows.is_empty());
+    // A sum that only overflows in microseconds is not told.
+    let mut large = buckets(&[1.0], &[1, 1]);
+    large.sum = Some(f64::MAX);
+    assert_eq!(decode(&request([histogram("s", large)])).rows.latency[0].sum_us, None);
+}
+
 /// Points of every kind, some of which contradict each other.
 fn any_point() -> impl Strategy<Value = Sent> {
     let device = prop::sample::select(vec!["GPU-1", "GPU-2"]);

@@ -104,7 +104,9 @@ impl Kind {
     /// Bytes of one in a vector that doubles as it grows.
     fn size(self) -> usize {
         let size = match self {
-            Self::Request | Self::Numbers | Self::Histograms | Self::Exponentials | Self::Summaries | Self::Buckets => 0,
+            Self::Request | Self::Numbers | Self::Histograms | Self::Exponentials | Self::Summaries | Self::Buckets => {
+                0
+            }
             Self::ResourceMetrics => size_of::<ResourceMetrics>(),
             Self::Resource => size_of::<Resource>(),
             Self::ScopeMetrics => size_of::<ScopeMetrics>(),

@@ -77,10 +77,7 @@ impl Service {
         Ok(success(&answer::response(outcome).encode_to_vec()))
     }
 
-    async fn request(
-        &self,
-        request: http::Request<Body>,
-    ) -> Result<(ExportMetricsServiceRequest, Held), Fault> {
+    async fn request(&self, request: http::Request<Body>) -> Result<(ExportMetricsServiceRequest, Held), Fault> {
         let mut held = self.pipeline.admit().map_err(Fault::Refused)?;
         let told = request.headers().get("grpc-encoding").map(HeaderValue::as_bytes);
         let encoding = match told {

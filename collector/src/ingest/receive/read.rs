@@ -108,7 +108,8 @@ pub(super) async fn request(
     if message.len() < LARGE && matches!(encoding, Encoding::Identity) {
         return parse(message, encoding, &mut held).map(|request| (request, held));
     }
-    let parsed = tokio::task::spawn_blocking(move || parse(message, encoding, &mut held).map(|request| (request, held)));
+    let parsed =
+        tokio::task::spawn_blocking(move || parse(message, encoding, &mut held).map(|request| (request, held)));
     let parsed = parsed.await;
     parsed.unwrap_or_else(|error| Err(Fault::Refused(Refusal::Unavailable(format!("decoding: {error}")))))
 }
