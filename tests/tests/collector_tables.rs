@@ -115,21 +115,21 @@ async fn a_device_seen_again_keeps_its_first_sight_and_takes_the_newest_facts() 
 }
 
 /// What is left of a sample when its points come in two requests, as a batch processor may cut them.
-async fn put_together<T: Table + Clone>(client: &Client, parts: [T; 2]) -> T {
+async fn put_together<T: Table + Clone>(client: &Client, parts: [T; 2]) -> clickhouse::error::Result<T> {
     // The first part once more, as after an answer that was lost.
     for row in [&parts[0], &parts[1], &parts[0]] {
-        let mut insert = client.insert::<T>(T::TABLE).await.unwrap();
-        insert.write(row).await.unwrap();
-        insert.end().await.unwrap();
+        let mut insert = client.insert::<T>(T::TABLE).await?;
+        insert.write(row).await?;
+        insert.end().await?;
     }
     let sql = format!("SELECT ?fields FROM {} FINAL", T::TABLE);
-    let looked_at: Vec<T> = client.query(&sql).fetch_all().await.unwrap();
+    let looked_at: Vec<T> = client.query(&sql).fetch_all().await?;
     assert_eq!(looked_at.len(), 1, "{}", T::TABLE);
-    client.query(&format!("OPTIMIZE TABLE {} FINAL", T::TABLE)).execute().await.unwrap();
+    client.query(&format!("OPTIMIZE TABLE {} FINAL", T::TABLE)).execute().await?;
     let sql = format!("SELECT ?fields FROM {}", T::TABLE);
-    let mut merged: Vec<T> = client.query(&sql).fetch_all().await.unwrap();
+    let mut merged: Vec<T> = client.query(&sql).fetch_all().await?;
     assert_eq!(merged.len(), 1, "{}", T::TABLE);
-    merged.remove(0)
+    Ok(merged.remove(0))
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn a_sample_that_is_split_over_two_requests_keeps_the_columns_of_both() {
         ..gpu.clone()
     };
     let second = GpuSample { unsupported: vec!["hw.energy".to_owned()], memory_used: Some(7), ..gpu };
-    let mut both = put_together(&store.client, [first.clone(), second]).await;
+    let mut both = put_together(&store.client, [first.clone(), second]).await.unwrap();
     both.unsupported.sort();
     let unsupported = vec!["hw.energy".to_owned(), "hw.power".to_owned()];
     assert_eq!(both, GpuSample { unsupported, memory_used: Some(7), ..first });
@@ -156,11 +156,11 @@ async fn a_sample_that_is_split_over_two_requests_keeps_the_columns_of_both() {
     let disk = StorageSample { ts, node: "n".to_owned(), device: "sda".to_owned(), ..StorageSample::default() };
     let disk = StorageSample { kind: "disk".to_owned(), ..disk };
     let first = StorageSample { simulated: true, reads: Some(1), ..disk.clone() };
-    let both = put_together(&store.client, [first.clone(), StorageSample { writes: Some(2), ..disk }]).await;
+    let both = put_together(&store.client, [first.clone(), StorageSample { writes: Some(2), ..disk }]).await.unwrap();
     assert_eq!(both, StorageSample { writes: Some(2), ..first });
 
     let node = NodeSample { ts, node: "n".to_owned(), ..NodeSample::default() };
     let first = NodeSample { cpus: Some(2), ..node.clone() };
-    let both = put_together(&store.client, [first.clone(), NodeSample { load_1m: Some(0.5), ..node }]).await;
+    let both = put_together(&store.client, [first.clone(), NodeSample { load_1m: Some(0.5), ..node }]).await.unwrap();
     assert_eq!(both, NodeSample { load_1m: Some(0.5), ..first });
 }
