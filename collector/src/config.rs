@@ -79,6 +79,7 @@ struct RawIngest {
     queue_mib: Whole<1, 65_536>,
     insert_timeout_s: Whole<1, 600>,
     requests: Whole<1, 1_000_000>,
+    inflight_mib: Whole<8, 1_048_576>,
     series: Whole<1, 100_000_000>,
     retry_after_s: Whole<1, 3_600>,
 }
@@ -132,6 +133,7 @@ impl Default for RawIngest {
             queue_mib: Whole(128),
             insert_timeout_s: Whole(30),
             requests: Whole(4_096),
+            inflight_mib: Whole(256),
             series: Whole(200_000),
             retry_after_s: Whole(1),
         }
@@ -168,6 +170,7 @@ impl From<Raw> for Config {
             ingest: Settings {
                 batching,
                 requests: ingest.requests.usize(),
+                inflight_bytes: ingest.inflight_mib.usize() << 20,
                 series: ingest.series.usize(),
                 retry_after: seconds(ingest.retry_after_s.0),
             },
@@ -234,7 +237,7 @@ mod tests {
                 None => format!("{line}\n"),
             })
             .collect();
-        assert_eq!(keys, 13);
+        assert_eq!(keys, 14);
         assert_eq!(Config::parse(&shown, Path::new("contador.example.toml")).unwrap(), Config::default());
     }
 

@@ -1,17 +1,18 @@
 //! `serve` as a library call: binds every listener, starts every part, waits for the shutdown, drains.
 //!
 //! The parts share the ingest's pipeline and what [`crate::store::watch`] knows of ClickHouse, nothing else. When the
-//! shutdown begins, listeners stop accepting, requests that were taken are answered, and one deadline bounds all of it;
-//! what is late is named. [`health`] answers `/readyz`, `/healthz` and `/metrics`, [`telemetry`] sends own metrics.
+//! shutdown begins, listeners stop accepting, requests that were taken whole are answered, the others
+//! dropped, and one deadline bounds all of it; what is late is named. [`health`] answers `/readyz`, `/healthz` and `/metrics`, [`telemetry`] sends own metrics.
 
 mod health;
 mod telemetry;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,9 @@ use crate::ingest::meters::Meters;
 use crate::ingest::{Pipeline, receive};
 use crate::store::watch::chain;
 use crate::store::{self, Store};
+
+/// How long the last answers have to leave.
+const ANSWER_LEAVES: Duration = Duration::from_secs(1);
 
 /// Where the parts listen, ports of 0 resolved.
 #[derive(Clone, Copy, Debug)]
@@ -85,20 +89,21 @@ pub async fn run(
     let meters = Meters::new(&telemetry.meter()).map_err(|error| RunError::Telemetry(error.to_string()))?;
     let meters = Arc::new(meters);
     let (state, seen) = watch::channel(store::watch::starting(&store));
-    let pipeline = Pipeline::start(&store.client, seen.clone(), config.ingest, Arc::clone(&meters));
-    let watcher = tokio::spawn(store::watch::watch(store.clone(), state));
+    let alarm = Arc::new(Notify::new());
+    let pipeline = Pipeline::start(&store.client, seen.clone(), config.ingest, Arc::clone(&meters), &alarm);
+    let watcher = tokio::spawn(store::watch::watch(store.clone(), state, Arc::clone(&alarm)));
 
     // Cancelled by the shutdown, or when a part ends by itself.
     let stop = shutdown.child_token();
     let mut parts: JoinSet<(&'static str, Result<(), String>)> = JoinSet::new();
     let (pipe, token) = (Arc::clone(&pipeline), stop.clone());
     parts.spawn(async move {
-        let served = receive::grpc::serve(grpc, pipe, token.cancelled_owned()).await;
+        let served = receive::grpc::serve(grpc, pipe, token).await;
         ("otlp/grpc", served.map_err(|error| chain(&error)))
     });
     let (pipe, token) = (Arc::clone(&pipeline), stop.clone());
     parts.spawn(async move {
-        let served = receive::http::serve(http, pipe, token.cancelled_owned()).await;
+        let served = receive::http::serve(http, pipe, token).await;
         ("otlp/http", served.map_err(|error| chain(&error)))
     });
     let (router, token) = (health::router(store, seen, meters), stop.clone());
@@ -116,12 +121,20 @@ pub async fn run(
     }
     stop.cancel();
     let drained = tokio::time::timeout(config.deadline, async {
-        while let Some(ended) = parts.join_next().await {
-            failed = failed.take().or(fault(ended, &mut waiting));
+        loop {
+            tokio::select! {
+                ended = parts.join_next() => match ended {
+                    Some(ended) => failed = failed.take().or(fault(ended, &mut waiting)),
+                    None => break,
+                },
+                () = settled(&pipeline) => break,
+            }
         }
         pipeline.drained().await;
+        waiting.clear();
     });
     let in_time = drained.await.is_ok();
+    parts.abort_all();
     watcher.abort();
     telemetry.stop().await;
     if let Some(error) = failed {
@@ -134,6 +147,18 @@ pub async fn run(
         waiting.push("inserts");
     }
     Err(RunError::Late { seconds: config.deadline.as_secs(), late: waiting.join(", ") })
+}
+
+/// Ends when all requests that were taken are answered and the answers had time to leave: connections that are still
+/// open then have sent no whole request, and are not waited for.
+async fn settled(pipeline: &Pipeline) {
+    loop {
+        pipeline.drained().await;
+        tokio::time::sleep(ANSWER_LEAVES).await;
+        if pipeline.is_idle() {
+            return;
+        }
+    }
 }
 
 async fn bind(what: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {

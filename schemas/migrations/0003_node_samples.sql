@@ -1,4 +1,5 @@
 -- CPU and memory of one node at one instant. CPU times are counters since the node's start.
+-- A sample that was split over several requests is put together: the value that is not NULL stays.
 CREATE TABLE IF NOT EXISTS node_samples
 (
     ts               DateTime64(3, 'UTC') CODEC(DoubleDelta, ZSTD(1)),
@@ -18,7 +19,7 @@ CREATE TABLE IF NOT EXISTS node_samples
     memory_buffers   Nullable(UInt64) COMMENT 'bytes' CODEC(T64, ZSTD(1)),
     memory_cached    Nullable(UInt64) COMMENT 'bytes' CODEC(T64, ZSTD(1))
 )
-ENGINE = ReplacingMergeTree
+ENGINE = CoalescingMergeTree
 PARTITION BY toDate(ts)
 ORDER BY (node, ts)
 TTL toDateTime(ts) + INTERVAL 14 DAY

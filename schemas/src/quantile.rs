@@ -33,16 +33,26 @@ impl Quantile {
         f64::from(self.0) / 1e6
     }
 
+    /// Fewest values for which this quantile is told as one. With fewer, all of them lie below the true quantile (or above
+    /// it, for one under the median) with a probability of over 5 %: `0.99^299 < 0.05`. The least and the greatest value
+    /// of a source are never known.
+    pub fn enough(self) -> u64 {
+        let side = self.fraction().max(1.0 - self.fraction());
+        if side >= 1.0 {
+            return u64::MAX;
+        }
+        let values = (0.05_f64.ln() / side.ln()).ceil();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number of some millions")]
+        let values = values as u64;
+        values
+    }
+
     /// The 1-based rank of this quantile among `n` values, `n` at least 1.
     pub fn rank(self, n: u64) -> u64 {
         let product = u128::from(self.0) * u128::from(n);
         u64::try_from(product.div_ceil(1_000_000)).unwrap_or(n).clamp(1, n.max(1))
     }
 }
-
-/// Fewest values for which a p99 is told as one: with fewer, the greatest of them is below the true p99 with a
-/// probability of over 5 % (`0.99^299 < 0.05`).
-pub const ENOUGH: u64 = 299;
 
 /// Whether an answer can be trusted, and if not, why.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -52,7 +62,7 @@ pub enum State {
     Ok,
     /// There was nothing to measure.
     NoTraffic,
-    /// Fewer than [`ENOUGH`] values.
+    /// Fewer than [`Quantile::enough`] values.
     TooFew,
     /// The interval is wider than asked, or has no upper end: the source's buckets are too wide.
     Unresolved,
@@ -85,7 +95,7 @@ impl Cells {
         };
         let state = if censored > 0 {
             State::Censored
-        } else if n < ENOUGH {
+        } else if n < q.enough() {
             State::TooFew
         } else if !(high <= low * max_ratio || high == low) {
             State::Unresolved
@@ -141,4 +151,30 @@ fn ranked(values: impl Iterator<Item = (f64, u64)>, rank: u64) -> Option<f64> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::Cell;
+
+    #[test]
+    fn how_many_values_are_enough_depends_on_the_quantile() {
+        // By bc: the least n with q^n < 0.05.
+        for (ppm, enough) in [
+            (500_000, 5),
+            (900_000, 29),
+            (950_000, 59),
+            (990_000, 299),
+            (999_000, 2_995),
+            (999_900, 29_956),
+            (10_000, 299),
+        ] {
+            assert_eq!(Quantile(ppm).enough(), enough, "{ppm}");
+        }
+        assert_eq!((Quantile(0).enough(), Quantile(1_000_000).enough()), (u64::MAX, u64::MAX));
+        let state = |q: Quantile, n| Cells::new([Cell { lo: 1.0, hi: 1.0, n }]).unwrap().quantile(q, 1.1, 0).state;
+        assert_eq!((state(Quantile::P999, 2_994), state(Quantile::P999, 2_995)), (State::TooFew, State::Ok));
+        assert_eq!((state(Quantile::P50, 4), state(Quantile::P50, 5)), (State::TooFew, State::Ok));
+    }
 }

@@ -74,7 +74,7 @@ async fn what_cannot_be_stored_is_told_with_its_reason() {
     assert_eq!(answer.rejected_data_points, 2);
     assert_eq!(
         answer.error_message,
-        "time 1 (such as \"old\"): expected a time after 1970 and before 2100, and no start after it; \
+        "time 1 (such as \"old\"): expected a time at most 10 minutes ahead of the collector's clock, and no start after it; \
          not_a_number 1 (such as \"bad\"): expected a number, got NaN or infinity"
     );
     assert_eq!(collector.metric("contador_ingest_rejected_points_total{reason=\"time\"}").await.unwrap(), 1.0);
@@ -93,6 +93,33 @@ async fn what_cannot_be_stored_is_told_with_its_reason() {
     assert_eq!(answer.status(), 415);
     let status = tonic_types::Status::decode(answer.bytes().await.unwrap()).unwrap();
     assert_eq!(status.message, "content-type \"application/json\", expected application/x-protobuf");
+}
+
+#[tokio::test]
+async fn a_time_that_cannot_be_kept_is_told() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let time = now() * SECOND;
+    let client = engine.client().with_database("contador");
+    // Milliseconds and microseconds in place of nanoseconds, older than the table keeps, and a day ahead.
+    let times = [time / 1_000_000, time / 1_000, time - 15 * 86_400 * SECOND, time + 86_400 * SECOND];
+    let metrics = times.iter().map(|time| gauge("g", 1.0, *time, &[])).collect();
+    let told = accepted(&collector.http, &request(&API, metrics)).await.partial_success.unwrap();
+    assert_eq!(told.rejected_data_points, 4);
+    assert!(told.error_message.contains("too_old 3 ") && told.error_message.contains("time 1 "), "{told:?}");
+    assert_eq!(collector.metric("contador_ingest_rejected_points_total{reason=\"too_old\"}").await.unwrap(), 3.0);
+
+    // A histogram from a clock that is ahead doesn't hide what comes after it.
+    let total = |time, count| {
+        request(&API, vec![histogram(AggregationTemporality::Cumulative, (0, time), &[0.1], &[count, 0])])
+    };
+    assert_eq!(accepted(&collector.http, &total(time - 3 * SECOND, 10)).await.partial_success, None);
+    let ahead = accepted(&collector.http, &total(time + 86_400 * SECOND, 20)).await.partial_success.unwrap();
+    assert_eq!(ahead.rejected_data_points, 1);
+    assert_eq!(accepted(&collector.http, &total(time - 2 * SECOND, 30)).await.partial_success, None);
+    assert_eq!(count(&client, "SELECT sum(count) FROM latency FINAL").await, 20);
+    assert_eq!(collector.metric("contador_ingest_cumulative_base_lines_total").await.unwrap(), 1.0);
 }
 
 #[tokio::test]

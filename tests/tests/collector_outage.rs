@@ -1,5 +1,7 @@
 //! ClickHouse that is not there, goes away and comes back; a collector that is asked to end.
 
+use std::io::Write as _;
+
 use contador_tests::{Collector, Engine};
 use prost::Message as _;
 use tonic::Code;
@@ -73,6 +75,33 @@ async fn a_request_that_was_taken_before_sigterm_is_answered_and_stored() {
     waiting.await.unwrap().unwrap();
     let client = engine.client().with_database("contador");
     assert_eq!(count(&client, "SELECT count() FROM metrics FINAL").await, 2);
+}
+
+#[tokio::test]
+async fn half_of_a_request_holds_up_no_shutdown() {
+    let engine = Engine::start().unwrap();
+    let mut collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let address = |url: &str| url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+    let send = |url: &str, bytes: &[u8]| {
+        let mut socket = std::net::TcpStream::connect(address(url)).unwrap();
+        socket.write_all(bytes).unwrap();
+        socket
+    };
+    let head =
+        b"POST /v1/metrics HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 99\r\n";
+    let sockets = [
+        send(&collector.http, &[head, b"\r\nhalf".as_slice()].concat()),
+        send(&collector.http, head),
+        send(&collector.grpc, b"PRI * HTTP/2.0"),
+        send(&collector.web, b"GET /readyz HT"),
+    ];
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let begun = std::time::Instant::now();
+    let status = tokio::task::spawn_blocking(move || collector.terminate()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    drop(sockets);
 }
 
 #[tokio::test]

@@ -113,3 +113,54 @@ async fn a_device_seen_again_keeps_its_first_sight_and_takes_the_newest_facts() 
     let [row] = rows.as_slice() else { panic!("one row, not {rows:?}") };
     assert_eq!((row.driver_version.as_str(), row.first_seen, row.last_seen), ("575", millis, millis + 5));
 }
+
+/// What is left of a sample when its points come in two requests, as a batch processor may cut them.
+async fn put_together<T: Table + Clone>(client: &Client, parts: [T; 2]) -> clickhouse::error::Result<T> {
+    // The first part once more, as after an answer that was lost.
+    for row in [&parts[0], &parts[1], &parts[0]] {
+        let mut insert = client.insert::<T>(T::TABLE).await?;
+        insert.write(row).await?;
+        insert.end().await?;
+    }
+    let sql = format!("SELECT ?fields FROM {} FINAL", T::TABLE);
+    let looked_at: Vec<T> = client.query(&sql).fetch_all().await?;
+    assert_eq!(looked_at.len(), 1, "{}", T::TABLE);
+    client.query(&format!("OPTIMIZE TABLE {} FINAL", T::TABLE)).execute().await?;
+    let sql = format!("SELECT ?fields FROM {}", T::TABLE);
+    let mut merged: Vec<T> = client.query(&sql).fetch_all().await?;
+    assert_eq!(merged.len(), 1, "{}", T::TABLE);
+    Ok(merged.remove(0))
+}
+
+#[tokio::test]
+async fn a_sample_that_is_split_over_two_requests_keeps_the_columns_of_both() {
+    let engine = Engine::start().unwrap();
+    let store = collector_support::store(engine.url(), "split");
+    contador::store::migrate::up(&store).await.unwrap();
+    let ts = i64::try_from(collector_support::now()).unwrap() * 1_000;
+
+    let gpu = GpuSample { ts, device: "GPU-1".to_owned(), node: "n".to_owned(), ..GpuSample::default() };
+    let first = GpuSample {
+        simulated: true,
+        unsupported: vec!["hw.power".to_owned()],
+        utilization: Some(0.5),
+        energy_mj: Some(0),
+        ..gpu.clone()
+    };
+    let second = GpuSample { unsupported: vec!["hw.energy".to_owned()], memory_used: Some(7), ..gpu };
+    let mut both = put_together(&store.client, [first.clone(), second]).await.unwrap();
+    both.unsupported.sort();
+    let unsupported = vec!["hw.energy".to_owned(), "hw.power".to_owned()];
+    assert_eq!(both, GpuSample { unsupported, memory_used: Some(7), ..first });
+
+    let disk = StorageSample { ts, node: "n".to_owned(), device: "sda".to_owned(), ..StorageSample::default() };
+    let disk = StorageSample { kind: "disk".to_owned(), ..disk };
+    let first = StorageSample { simulated: true, reads: Some(1), ..disk.clone() };
+    let both = put_together(&store.client, [first.clone(), StorageSample { writes: Some(2), ..disk }]).await.unwrap();
+    assert_eq!(both, StorageSample { writes: Some(2), ..first });
+
+    let node = NodeSample { ts, node: "n".to_owned(), ..NodeSample::default() };
+    let first = NodeSample { cpus: Some(2), ..node.clone() };
+    let both = put_together(&store.client, [first.clone(), NodeSample { load_1m: Some(0.5), ..node }]).await.unwrap();
+    assert_eq!(both, NodeSample { load_1m: Some(0.5), ..first });
+}

@@ -2,7 +2,7 @@
 
 use contador_schemas::migrations::MIGRATIONS;
 
-use super::{Failure, usage};
+use super::{Failure, print, usage};
 use crate::store::watch::chain;
 use crate::store::{MigrateError, StoreArgs, cluster, migrate};
 
@@ -29,13 +29,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         if args.dry_run {
             let pending = migrate::pending(&store, MIGRATIONS).await.map_err(failed)?;
             for migration in &pending {
-                println!("-- {} {}\n{};\n", migration.version, migration.name, migration.sql.trim_end());
+                print(&format!("-- {} {}\n{};\n", migration.version, migration.name, migration.sql.trim_end()))?;
             }
             eprintln!("{} of {} statements have not run in {}", pending.len(), MIGRATIONS.len(), store.place());
         } else {
             let report = migrate::up(&store).await.map_err(failed)?;
             let ran = report.applied.len();
-            println!("{} is at schema version {} ({ran} statements ran now)", store.place(), report.version);
+            let (place, version) = (store.place(), report.version);
+            print(&format!("{place} is at schema version {version} ({ran} statements ran now)"))?;
         }
         Ok(())
     })
@@ -50,13 +51,13 @@ fn for_cluster(cluster: &str, database: &str) -> Result<(), Failure> {
     if cluster.is_empty() || !cluster.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)) {
         return Err(usage(format!("--cluster {cluster:?}: expected letters, digits, '_', '-' and '.'")));
     }
-    println!("CREATE DATABASE IF NOT EXISTS {database} ON CLUSTER '{cluster}';\n");
+    print(&format!("CREATE DATABASE IF NOT EXISTS {database} ON CLUSTER '{cluster}';\n"))?;
     for migration in MIGRATIONS {
         let statements = cluster::render(migration, cluster, database);
         let statements =
             statements.ok_or_else(|| anyhow::anyhow!("migration {} has no form for a cluster", migration.name))?;
         for statement in statements {
-            println!("{};\n", statement.trim_end());
+            print(&format!("{};\n", statement.trim_end()))?;
         }
     }
     Ok(())

@@ -5,10 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use contador_schemas::quantile::{Answer, Quantile, State};
 use serde_json::json;
 
-use super::{Failure, usage};
-use crate::latency::{Asked, Error, quantile, services};
+use super::{Failure, print, usage};
+use crate::latency::{Asked, Error, Told, services, tell};
 use crate::store::StoreArgs;
 use crate::store::watch::chain;
+
+/// Most services that are named when the one asked for has nothing.
+const MOST_NAMES: usize = 20;
 
 /// Arguments of `contador p99`.
 #[derive(clap::Args, Debug)]
@@ -74,26 +77,23 @@ pub fn run(args: Args) -> Result<(), Failure> {
     super::runtime()?.block_on(async {
         let Args { service, metric, model, q, .. } = &args;
         let asked = Asked { service, metric, model, from, to };
-        let answer = quantile(&store, asked, *q).await.map_err(failed)?;
-        if answer.state == State::NoTraffic {
+        let told = tell(&store, asked, *q).await.map_err(failed)?;
+        if told.answer.state == State::NoTraffic {
             let known = services(&store, from, to).await.map_err(failed)?;
             if !known.iter().any(|(name, _)| name == service) {
                 return Err(unknown(service, &known));
             }
         }
         if args.json {
-            let Answer { low, high, point, state, n } = answer;
-            println!(
-                "{}",
-                json!({
-                    "service": service, "metric": metric, "model": model, "q": q.fraction(), "from": from, "to": to,
-                    "low_us": low, "high_us": high, "point_us": point, "state": state, "n": n,
-                })
-            );
+            let Told { answer: Answer { low, high, point, state, n }, simulated } = told;
+            let object = json!({
+                "service": service, "metric": metric, "model": model, "q": q.fraction(), "from": from, "to": to,
+                "low_us": low, "high_us": high, "point_us": point, "state": state, "n": n, "simulated": simulated,
+            });
+            print(&object.to_string())
         } else {
-            println!("{}", sentence(&args, &answer));
+            print(&sentence(&args, &told))
         }
-        Ok(())
     })
 }
 
@@ -105,16 +105,35 @@ fn failed(error: Error) -> Failure {
 fn unknown(service: &str, known: &[(String, String)]) -> Failure {
     let mut names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
     names.dedup();
-    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let more = names.len().saturating_sub(MOST_NAMES);
+    let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| printable(name)).collect();
+    let names = match more {
+        0 if shown.is_empty() => "none".to_owned(),
+        0 => shown.join(", "),
+        _ => format!("{} and {more} more", shown.join(", ")),
+    };
     usage(format!("--service {service:?}: no latencies in this time; services that have some: {names}"))
 }
 
-fn sentence(args: &Args, answer: &Answer) -> String {
+/// A name as a terminal may have it: what is not printable is escaped.
+fn printable(name: &str) -> String {
+    let mut told = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            '"' | '\'' | '\\' => told.push(character),
+            _ => told.extend(character.escape_debug()),
+        }
+    }
+    told
+}
+
+fn sentence(args: &Args, told: &Told) -> String {
+    let Told { answer, simulated } = told;
     let what = format!("{} {} q{}", args.service, args.metric, args.q.fraction());
     let (Some(low), n) = (answer.low, answer.n) else {
         return format!("{what}: no traffic");
     };
-    let told = match (answer.point, answer.high) {
+    let value = match (answer.point, answer.high) {
         (Some(point), Some(high)) => format!("{} (from {} to {})", time(point), time(low), time(high)),
         _ => format!("over {}", time(low)),
     };
@@ -124,7 +143,8 @@ fn sentence(args: &Args, answer: &Answer) -> String {
         State::Unresolved => "; unresolved, the source's buckets are too wide",
         State::Censored => "; censored, aborted requests make it a lower bound",
     };
-    format!("{what}: {told}, {n} requests{state}")
+    let simulated = if *simulated { "; simulated" } else { "" };
+    format!("{what}: {value}, {n} requests{state}{simulated}")
 }
 
 /// Microseconds in the largest unit that keeps the number at 1 or more.
@@ -154,6 +174,14 @@ mod tests {
         for bad in ["", "1.1", "99", "0.9999999", "-0.5", ".5", "0.x"] {
             assert!(ppm(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn names_of_senders_move_no_cursor_and_are_not_all_told() {
+        assert_eq!(printable("a\u{1b}[2Jb\n\u{202e}é'"), "a\\u{1b}[2Jb\\n\\u{202e}é'");
+        let known: Vec<_> = (0..25).map(|index| (format!("s{index:02}"), String::new())).collect();
+        let told = unknown("x", &known).into_error().to_string();
+        assert!(told.ends_with("s18, s19 and 5 more"), "{told}");
     }
 
     #[test]

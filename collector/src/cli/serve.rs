@@ -46,7 +46,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let shutdown = stop_on_signal()?;
         serve(config, store, shutdown, |at| {
             // Whoever reads this may have gone away; that is no reason not to serve.
-            let _unread = tell(at);
+            if let Err(error) = tell(at) {
+                tracing::warn!(%error, grpc = %at.grpc, http = %at.http, web = %at.web, "standard output");
+            }
         })
         .await?;
         Ok(())

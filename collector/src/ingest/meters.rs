@@ -2,7 +2,7 @@
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram as OtelHistogram, Meter};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use super::decode::reject::Rejected;
 
@@ -15,6 +15,8 @@ pub struct Meters {
     rows: IntCounterVec,
     failed: IntCounterVec,
     dead: IntCounterVec,
+    base_lines: IntCounter,
+    evicted: IntCounter,
     seconds: HistogramVec,
     gauges: IntGaugeVec,
     otel: Otel,
@@ -40,6 +42,11 @@ impl Meters {
             registry.register(Box::new(counter.clone()))?;
             Ok(counter)
         };
+        let single = |name: &str, help: &str| -> Result<IntCounter, prometheus::Error> {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok(counter)
+        };
         let seconds = HistogramVec::new(
             HistogramOpts::new(
                 "contador_insert_duration_seconds",
@@ -52,7 +59,7 @@ impl Meters {
         let gauges = IntGaugeVec::new(
             Opts::new(
                 "contador_ingest_state",
-                "requests at work, queued_bytes of each table, cumulative_series, store_up.",
+                "requests at work and the inflight_bytes that they hold, queued_bytes of each table, cumulative_series, store_up.",
             ),
             &["what"],
         )?;
@@ -64,6 +71,14 @@ impl Meters {
             rows: counter("contador_ingest_rows_total", "Rows that ClickHouse has acknowledged, by table.", "table")?,
             failed: counter("contador_ingest_failed_inserts_total", "Failed inserts, by table.", "table")?,
             dead: counter("contador_ingest_dead_letters_total", "Rows kept in dead_letters, by table.", "table")?,
+            base_lines: single(
+                "contador_ingest_cumulative_base_lines_total",
+                "First points of running totals that could not be counted from their start.",
+            )?,
+            evicted: single(
+                "contador_ingest_cumulative_evicted_total",
+                "Running totals that were forgotten since there were more than the configured series.",
+            )?,
             seconds,
             gauges,
             registry,
@@ -110,6 +125,12 @@ impl Meters {
     /// Rows that were put into `dead_letters`.
     pub fn dead_letters(&self, table: &'static str, rows: u64) {
         self.dead.with_label_values(&[table]).inc_by(rows);
+    }
+
+    /// New base lines, and running totals that were forgotten.
+    pub fn running_totals(&self, base_lines: u64, evicted: u64) {
+        self.base_lines.inc_by(base_lines);
+        self.evicted.inc_by(evicted);
     }
 
     /// The present value of a state, such as `store_up`.

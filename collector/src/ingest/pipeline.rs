@@ -4,12 +4,12 @@
 //! of running totals behind what was written. It is answered when ClickHouse has acknowledged every row.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clickhouse::Client;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
@@ -17,6 +17,7 @@ use super::cumulative::{Increases, Memory};
 use super::decode::reject::{Reason, Rejected};
 use super::decode::{Decoded, decode};
 use super::meters::Meters;
+use super::room::{Held, Room};
 use super::write::{Batching, WriteError, Writer};
 use crate::store::StoreState;
 
@@ -30,6 +31,8 @@ pub struct Settings {
     pub batching: Batching,
     /// Most requests at work at once; more are asked to come back.
     pub requests: usize,
+    /// Bytes that requests at work may take in memory, all together.
+    pub inflight_bytes: usize,
     /// Most running totals that are remembered.
     pub series: usize,
     /// How long a sender is asked to wait before it tries again.
@@ -38,7 +41,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { batching: Batching::default(), requests: 4_096, series: 200_000, retry_after: Duration::from_secs(1) }
+        Self {
+            batching: Batching::default(),
+            requests: 4_096,
+            inflight_bytes: 256 << 20,
+            series: 200_000,
+            retry_after: Duration::from_secs(1),
+        }
     }
 }
 
@@ -66,8 +75,11 @@ pub enum Refusal {
 pub struct Pipeline {
     writer: Writer,
     memory: Memory,
+    /// When the memory began.
+    began: Instant,
     store: watch::Receiver<StoreState>,
     places: Arc<Semaphore>,
+    room: Room,
     tracker: TaskTracker,
     settings: Settings,
     meters: Arc<Meters>,
@@ -75,20 +87,23 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts the tables' writers. Requests are refused until `store` says that ClickHouse is up.
+    /// Starts the tables' writers, which ring `alarm` when a table is not as it must be. Requests are refused until `store`
+    /// says that ClickHouse is there.
     pub fn start(
         client: &Client,
         store: watch::Receiver<StoreState>,
         settings: Settings,
         meters: Arc<Meters>,
+        alarm: &Arc<Notify>,
     ) -> Arc<Self> {
         let mut writers = JoinSet::new();
-        let now = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
         Arc::new(Self {
-            writer: Writer::start(client, settings.batching, &meters, &mut writers),
-            memory: Memory::new(settings.series, now),
+            writer: Writer::start(client, settings.batching, &meters, alarm, &mut writers),
+            memory: Memory::new(settings.series, now()),
+            began: Instant::now(),
             store,
             places: Arc::new(Semaphore::new(settings.requests.min(Semaphore::MAX_PERMITS))),
+            room: Room::new(settings.inflight_bytes),
             tracker: TaskTracker::new(),
             settings,
             meters,
@@ -106,17 +121,34 @@ impl Pipeline {
         &self.meters
     }
 
-    /// Stores what `request` says; `protocol` is `grpc` or `http`.
+    /// Whether a request may come now; its memory is still to be taken.
+    ///
+    /// # Errors
+    /// [`Refusal`] when it would be refused whatever it says.
+    pub(super) fn admit(&self) -> Result<Held, Refusal> {
+        match self.store.borrow().reason() {
+            Some(reason) => Err(Refusal::Unavailable(reason.to_owned())),
+            None => Ok(self.room.hold()),
+        }
+    }
+
+    /// Stores what `request` says, for which `held` holds memory; `protocol` is `grpc` or `http`.
     ///
     /// # Errors
     /// [`Refusal`]; nothing is lost when the sender tries again.
     pub async fn ingest(
         self: &Arc<Self>,
         request: ExportMetricsServiceRequest,
+        held: Held,
         protocol: &'static str,
     ) -> Result<Outcome, Refusal> {
         let pipeline = Arc::clone(self);
-        let answer = self.tracker.spawn(async move { pipeline.run(request, protocol).await }).await;
+        let answer = self.tracker.spawn(async move {
+            let answer = pipeline.run(request, protocol).await;
+            drop(held);
+            answer
+        });
+        let answer = answer.await;
         let answer = answer.unwrap_or_else(|error| Err(Refusal::Unavailable(format!("the request's task: {error}"))));
         self.meters.request(match &answer {
             Ok(outcome) if outcome.message.is_empty() => "accepted",
@@ -131,12 +163,18 @@ impl Pipeline {
     fn count_requests(&self) {
         let limit = self.settings.requests.min(Semaphore::MAX_PERMITS);
         self.meters.state("requests", limit - self.places.available_permits().min(limit));
+        self.meters.state("inflight_bytes", self.room.used());
     }
 
     /// Waits until every request that was taken is answered.
     pub async fn drained(&self) {
         self.tracker.close();
         self.tracker.wait().await;
+    }
+
+    /// Whether every request that was taken is answered.
+    pub fn is_idle(&self) -> bool {
+        self.tracker.is_empty()
     }
 
     async fn run(&self, request: ExportMetricsServiceRequest, protocol: &'static str) -> Result<Outcome, Refusal> {
@@ -147,13 +185,15 @@ impl Pipeline {
         let _place = self.places.try_acquire().map_err(busy)?;
         self.count_requests();
         let decoded = if request.encoded_len() < LARGE {
-            decode(&request)
+            decode(&request, now())
         } else {
             let stopped = |error| Refusal::Unavailable(format!("decoding: {error}"));
-            tokio::task::spawn_blocking(move || decode(&request)).await.map_err(stopped)?
+            tokio::task::spawn_blocking(move || decode(&request, now())).await.map_err(stopped)?
         };
         let Decoded { mut rows, running, mut rejected, points } = decoded;
-        let Increases { rows: increases, pending, postponed } = self.memory.increases(running, &mut rejected).await;
+        let Increases { rows: increases, pending, postponed, base_lines, evicted } =
+            self.memory.increases(running, self.began.elapsed(), &mut rejected).await;
+        self.meters.running_totals(base_lines, evicted);
         rows.latency.extend(increases);
         let dead = self.writer.write(rows).await.map_err(|error| match error {
             WriteError::Full(_) => Refusal::Overloaded(error.to_string()),
@@ -178,4 +218,9 @@ impl Pipeline {
         }
         Ok(Outcome { rejected, message })
     }
+}
+
+/// Unix nanoseconds by this host's clock.
+fn now() -> i64 {
+    i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

@@ -3,4 +3,4 @@
 
 pub mod query;
 
-pub use query::{Asked, Error, quantile, services};
+pub use query::{Asked, Error, Told, quantile, services, tell};

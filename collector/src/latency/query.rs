@@ -46,33 +46,63 @@ pub enum Error {
 struct Sum {
     lo: f64,
     hi: f64,
-    total: u64,
+    total: u128,
 }
 
-const CELLS: &str = "SELECT l AS lo, h AS hi, sum(c) AS total \
+const CELLS: &str = "SELECT l AS lo, h AS hi, sum(toUInt128(c)) AS total \
     FROM (SELECT l, h, c FROM latency FINAL ARRAY JOIN lo AS l, hi AS h, n AS c \
           WHERE service = ? AND (? = '' OR metric = ?) AND (? = '' OR model = ?) \
           AND window >= toDateTime(?, 'UTC') AND window < toDateTime(?, 'UTC')) \
     GROUP BY l, h";
 
-const CENSORED: &str = "SELECT sum(censored) FROM latency FINAL \
+const BESIDE: &str = "SELECT sum(toUInt128(censored)), max(simulated AND count > 0) FROM latency FINAL \
     WHERE service = ? AND (? = '' OR metric = ?) AND (? = '' OR model = ?) \
     AND window >= toDateTime(?, 'UTC') AND window < toDateTime(?, 'UTC')";
+
+/// A quantile, and what it is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    /// The quantile.
+    pub answer: Answer,
+    /// Whether any of its values come from a simulation.
+    pub simulated: bool,
+}
 
 /// The quantile `q` of what is asked for, in microseconds. Rows that were written twice count once.
 ///
 /// # Errors
 /// [`Error`].
 pub async fn quantile(store: &Store, asked: Asked<'_>, q: Quantile) -> Result<Answer, Error> {
+    Ok(tell(store, asked, q).await?.answer)
+}
+
+/// As [`quantile`], with what it is made of.
+///
+/// # Errors
+/// [`Error`].
+pub async fn tell(store: &Store, asked: Asked<'_>, q: Quantile) -> Result<Told, Error> {
     let bound = |sql| {
         let Asked { service, metric, model, from, to } = asked;
         let query = store.client.query(sql).bind(service).bind(metric).bind(metric).bind(model).bind(model);
         query.bind(from).bind(to)
     };
-    let (sums, censored): (Vec<Sum>, u64) = tokio::try_join!(bound(CELLS).fetch_all(), bound(CENSORED).fetch_one())?;
-    let cells = Cells::new(sums.into_iter().map(|Sum { lo, hi, total }| Cell { lo, hi, n: total }))
-        .map_err(|source| Error::Cells { service: asked.service.to_owned(), source })?;
-    Ok(cells.quantile(q, MOST_RATIO, censored))
+    let (sums, beside): (Vec<Sum>, (u128, bool)) =
+        tokio::try_join!(bound(CELLS).fetch_all(), bound(BESIDE).fetch_one())?;
+    let (censored, simulated) = beside;
+    let cells = cells(&sums).map_err(|source| Error::Cells { service: asked.service.to_owned(), source })?;
+    let answer = cells.quantile(q, MOST_RATIO, u64::try_from(censored).unwrap_or(u64::MAX));
+    Ok(Told { answer, simulated })
+}
+
+fn cells(sums: &[Sum]) -> Result<Cells, CellsError> {
+    let cells: Result<Vec<Cell>, CellsError> = sums
+        .iter()
+        .map(|&Sum { lo, hi, total }| {
+            let n = u64::try_from(total).map_err(|_| CellsError::Overflow { cells: sums.len() })?;
+            Ok(Cell { lo, hi, n })
+        })
+        .collect();
+    Cells::new(cells?)
 }
 
 /// The services and metrics that have latencies in `[from, to)`, Unix seconds, in alphabetical order.

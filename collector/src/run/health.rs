@@ -32,14 +32,10 @@ pub(super) fn router(store: Store, state: watch::Receiver<StoreState>, meters: A
 
 async fn ready(State(known): State<Known>) -> Response {
     let state = known.state.borrow().clone();
-    let (code, word) = match &state {
-        StoreState::Up => (StatusCode::OK, "up"),
-        StoreState::Starting(_) => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
-        StoreState::Down(_) => (StatusCode::SERVICE_UNAVAILABLE, "down"),
-    };
+    let code = if state.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({
-        "ready": code == StatusCode::OK,
-        "clickhouse": { "state": word, "at": &*known.place, "reason": state.reason() },
+        "ready": state.is_ready(),
+        "clickhouse": { "state": state.as_str(), "at": &*known.place, "reason": state.note() },
     });
     (code, Json(body)).into_response()
 }

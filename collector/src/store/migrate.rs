@@ -150,6 +150,28 @@ pub async fn steps(store: &Store, migrations: &[Migration]) -> Result<Report, Mi
     Ok(Report { applied, version: last(migrations) })
 }
 
+/// Runs `missing` again: their tables were there once and are not any more. When the whole database is gone, all are run.
+///
+/// # Errors
+/// [`MigrateError`].
+pub async fn restore(store: &Store, missing: &[&Migration]) -> Result<(), MigrateError> {
+    up(store).await?;
+    let lock = Lock::take(store).await?;
+    let made = remake(store, missing, &lock).await;
+    let released = lock.release().await;
+    made?;
+    released
+}
+
+async fn remake(store: &Store, missing: &[&Migration], lock: &Lock) -> Result<(), MigrateError> {
+    for migration in missing {
+        lock.check().await?;
+        run(&store.client, migration.sql).await?;
+        tracing::warn!(table = migration.name, "a missing table was made again");
+    }
+    Ok(())
+}
+
 /// The migrations that have not run in the database, in order; nothing is changed.
 ///
 /// # Errors

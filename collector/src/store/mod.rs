@@ -2,10 +2,11 @@
 //!
 //! [`connect`] makes the client, [`migrate`] brings the tables to what this program knows (under the [`lock`]),
 //! [`cluster`] renders the same statements for a cluster, and [`watch`] does both for `contador serve`, again and again
-//! until ClickHouse is there, and then looks every second whether it still is.
+//! until ClickHouse is there, and then looks whether it still is and whether its tables are [`expected`].
 
 pub mod cluster;
 pub mod connect;
+mod expected;
 pub mod lock;
 pub mod migrate;
 pub mod watch;

@@ -43,6 +43,17 @@ pub fn between(identity: &Identity, earlier: &Reading, later: &Reading) -> Resul
     Ok(Some(Latency { reset, ..row }))
 }
 
+/// Whether `later` tells all that `earlier` does: the same run, no count lower. Otherwise what `earlier` counted would be
+/// lost if it were left out.
+pub fn contains(later: &Reading, earlier: &Reading) -> bool {
+    let same_run = match (earlier.start, later.start) {
+        (Some(before), Some(now)) => before == now,
+        (None, Some(now)) => now < earlier.time,
+        _ => true,
+    };
+    same_run && matches!(since(&later.buckets, &earlier.buckets), Since::Increase(_))
+}
+
 /// The total of a source that had counted nothing before `reading.start`.
 pub fn zero(reading: &Reading, start: i64) -> Reading {
     let buckets = match &reading.buckets {

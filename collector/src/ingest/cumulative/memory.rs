@@ -5,25 +5,29 @@
 //!
 //! - A new point is appended, and the request writes the rows of *every* link that is not acknowledged. So a row whose
 //!   fate is unknown (a timeout) is written again with the next point, under the same key, and never counted twice.
-//! - A point that is in the chain already makes the row of its link again. A point that is older than the chain makes no
-//!   row: what it tells is contained in the later ones.
+//! - A point that is in the chain already makes the row of its link again. An older point makes no row when the next one
+//!   in the chain contains what it tells; otherwise it contradicts that one, and is rejected.
 //! - One request at a time holds a chain, from reading it until ClickHouse has answered. Requests lock their chains in
 //!   ascending order of keys, so they can't wait for each other in a circle.
-//! - The first point of a series counts only when its start is known and not before the collector began to watch;
-//!   otherwise it is a base line. Forgetting a series (the memory is bounded) moves that beginning to its last point, so
-//!   that it can't be counted from 0 again.
+//! - The first point of a series counts from its start only when that was watched, by two clocks: the start is not before
+//!   the collector began to watch, and the run is, by the sender's own clock, not older than the collector's watch. The
+//!   first alone would count a total twice when the sender's clock is ahead and the collector was started again.
+//!   Otherwise the point is a base line, which is counted.
+//! - The memory is bounded. The series that were received least recently are forgotten, whatever times their points tell,
+//!   and the watch begins again at the receipt of the last of them, so that none is counted from 0 again.
 //!
 //! The memory is this process's own: all points of a series must come to the same collector, and after a restart of the
 //! collector the first point of each series is a base line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use contador_schemas::rows::Latency;
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
-use super::increase::{between, zero};
+use super::increase::{between, contains, zero};
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::{Identity, Running};
 use crate::ingest::decode::reject::{Reason, Rejected};
@@ -38,12 +42,40 @@ type Slot = Arc<tokio::sync::Mutex<Chain>>;
 pub struct Memory {
     chains: Mutex<Chains>,
     limit: usize,
+    /// When it began, Unix nanoseconds.
+    began: i64,
 }
 
 struct Chains {
-    slots: HashMap<Key, Slot>,
-    /// Unix nanoseconds: what started before may have been counted before.
+    slots: HashMap<Key, Entry>,
+    /// Since when every series that is not remembered has not been seen, in nanoseconds after the memory began.
     watching_since: i64,
+    /// How many series were forgotten and not told yet.
+    evicted: u64,
+}
+
+struct Entry {
+    slot: Slot,
+    /// When it was last asked for, in nanoseconds after the memory began.
+    received: i64,
+}
+
+/// What was watched when a request came.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    /// Unix nanoseconds by this host's clock: what started before may have been counted before.
+    since: i64,
+    /// Nanoseconds from then on, by a clock that is never set.
+    lasted: i64,
+}
+
+impl Watch {
+    /// The start of a run that was watched as a whole.
+    fn start_of(self, reading: &Reading) -> Option<i64> {
+        let start = reading.start?;
+        let run = reading.time - start;
+        (start >= self.since && run > 0 && run <= self.lasted).then_some(start)
+    }
 }
 
 /// Points of one running total, in ascending order of time.
@@ -70,12 +102,17 @@ pub struct Increases {
     /// Points that were not taken, since too many before them are not acknowledged. Once the rows are written, there is
     /// room for them.
     pub postponed: u64,
+    /// First points of series that count from now on only, since it is not known what was counted before.
+    pub base_lines: u64,
+    /// Series that were forgotten, since there were too many.
+    pub evicted: u64,
 }
 
 impl Memory {
-    /// A memory of at most `limit` series that watches since `now`, Unix nanoseconds.
+    /// A memory of at most `limit` series that begins `now`, Unix nanoseconds.
     pub fn new(limit: usize, now: i64) -> Self {
-        Self { chains: Mutex::new(Chains { slots: HashMap::new(), watching_since: now }), limit }
+        let chains = Chains { slots: HashMap::new(), watching_since: 0, evicted: 0 };
+        Self { chains: Mutex::new(chains), limit, began: now }
     }
 
     /// How many series are remembered.
@@ -88,8 +125,9 @@ impl Memory {
         self.len() == 0
     }
 
-    /// What `running` adds. Waits for other requests that hold the same chains.
-    pub async fn increases(&self, running: Vec<Running>, rejected: &mut Rejected) -> Increases {
+    /// What `running` adds, received `age` after the memory began. Waits for other requests that hold the same chains.
+    pub async fn increases(&self, running: Vec<Running>, age: Duration, rejected: &mut Rejected) -> Increases {
+        let age = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
         let mut by_key: BTreeMap<Key, Vec<Running>> = BTreeMap::new();
         for total in running {
             by_key.entry(total.identity.key()).or_default().push(total);
@@ -103,7 +141,7 @@ impl Memory {
                     .cmp(&key(right))
                     .then_with(|| right.reading.buckets.counts().cmp(left.reading.buckets.counts()))
             });
-            let Some((slot, watching_since)) = self.slot(key) else {
+            let Some((slot, watch)) = self.slot(key, age) else {
                 rejected.add(Reason::SeriesLimit, totals.len() as u64, &totals[0].name);
                 continue;
             };
@@ -111,8 +149,11 @@ impl Memory {
             let mut written = chain.acknowledged;
             for total in totals {
                 let before = chain.points.len();
-                match chain.take(&total.identity, total.reading, watching_since, &mut increases.rows) {
-                    Ok(index) => written = written.max(index),
+                match chain.take(&total.identity, total.reading, watch, &mut increases.rows) {
+                    Ok(index) => {
+                        written = written.max(index);
+                        increases.base_lines += u64::from(before == 0 && chain.points.len() == 1);
+                    }
                     Err(Refused::Full) => {
                         increases.postponed += 1;
                         let index = before - 1;
@@ -123,14 +164,15 @@ impl Memory {
             }
             increases.pending.held.push((chain, written));
         }
+        increases.evicted = std::mem::take(&mut self.lock().evicted);
         // The same link may have been asked for twice in one request.
         increases.rows.sort_by_key(|row| (row.series, row.source, row.ts));
         increases.rows.dedup_by_key(|row| (row.series, row.source, row.ts));
         increases
     }
 
-    /// The chain of `key`, and since when the memory watches; `None` when there is no room for one more.
-    fn slot(&self, key: Key) -> Option<(Slot, i64)> {
+    /// The chain of `key`, and what was watched; `None` when there is no room for one more.
+    fn slot(&self, key: Key, age: i64) -> Option<(Slot, Watch)> {
         let mut chains = self.lock();
         if !chains.slots.contains_key(&key) && chains.slots.len() >= self.limit {
             chains.forget(self.limit / 8 + 1);
@@ -139,7 +181,10 @@ impl Memory {
             }
         }
         let since = chains.watching_since;
-        Some((Arc::clone(chains.slots.entry(key).or_default()), since))
+        let watch = Watch { since: self.began.saturating_add(since), lasted: age.saturating_sub(since) };
+        let entry = chains.slots.entry(key).or_insert_with(|| Entry { slot: Slot::default(), received: age });
+        entry.received = entry.received.max(age);
+        Some((Arc::clone(&entry.slot), watch))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Chains> {
@@ -148,23 +193,24 @@ impl Memory {
 }
 
 impl Chains {
-    /// Forgets the `count` series that were silent for longest and that nobody holds.
+    /// Forgets the `count` series that were received least recently and that nobody holds.
     fn forget(&mut self, count: usize) {
         let mut idle: Vec<(i64, Key)> = self
             .slots
             .iter()
-            .filter(|(_, slot)| Arc::strong_count(slot) == 1)
-            .filter_map(|(key, slot)| {
-                let chain = slot.try_lock().ok()?;
+            .filter(|(_, entry)| Arc::strong_count(&entry.slot) == 1)
+            .filter_map(|(key, entry)| {
+                let chain = entry.slot.try_lock().ok()?;
                 // What is not acknowledged is still to be written.
                 let settled = chain.acknowledged + 1 >= chain.points.len();
-                settled.then(|| (chain.points.last().map_or(0, |point| point.time), *key))
+                settled.then_some((entry.received, *key))
             })
             .collect();
         idle.sort_unstable();
-        for (last, key) in idle.into_iter().take(count) {
+        for (received, key) in idle.into_iter().take(count) {
             self.slots.remove(&key);
-            self.watching_since = self.watching_since.max(last + 1);
+            self.evicted += 1;
+            self.watching_since = self.watching_since.max(received.saturating_add(1));
         }
     }
 }
@@ -180,12 +226,11 @@ impl Chain {
         &mut self,
         identity: &Identity,
         reading: Reading,
-        watching_since: i64,
+        watch: Watch,
         rows: &mut Vec<Latency>,
     ) -> Result<usize, Refused> {
         let Some(last) = self.points.last() else {
-            let counted_from = reading.start.filter(|start| *start >= watching_since && *start < reading.time);
-            if let Some(start) = counted_from {
+            if let Some(start) = watch.start_of(&reading) {
                 self.points.push(zero(&reading, start));
             }
             self.points.push(reading);
@@ -208,7 +253,10 @@ impl Chain {
         match self.points.iter().position(|known| known.time == reading.time) {
             Some(index) if self.points[index].buckets == reading.buckets => self.write(identity, index, rows),
             Some(_) => Err(Refused::Rejected(Reason::Conflicting)),
-            None => Ok(self.acknowledged),
+            None => match self.points.iter().find(|known| known.time > reading.time) {
+                Some(next) if contains(next, &reading) => Ok(self.acknowledged),
+                _ => Err(Refused::Rejected(Reason::OutOfOrder)),
+            },
         }
     }
 
@@ -249,9 +297,21 @@ mod tests {
         Running { identity: Arc::new(Identity::default()), reading, name: "x".to_owned() }
     }
 
+    /// A day after the memory began.
+    const LATE: Duration = Duration::from_secs(86_400);
+
     async fn send(memory: &Memory, totals: Vec<Running>, acknowledged: bool) -> (Vec<(i64, u64, bool)>, Rejected) {
+        send_at(memory, LATE, totals, acknowledged).await
+    }
+
+    async fn send_at(
+        memory: &Memory,
+        age: Duration,
+        totals: Vec<Running>,
+        acknowledged: bool,
+    ) -> (Vec<(i64, u64, bool)>, Rejected) {
         let mut rejected = Rejected::default();
-        let increases = memory.increases(totals, &mut rejected).await;
+        let increases = memory.increases(totals, age, &mut rejected).await;
         if acknowledged {
             increases.pending.acknowledge();
         }
@@ -309,19 +369,86 @@ mod tests {
             send(&memory, point(index), index == 1).await;
         }
         let mut rejected = Rejected::default();
-        let increases = memory.increases(point(longest + 2), &mut rejected).await;
+        let increases = memory.increases(point(longest + 2), LATE, &mut rejected).await;
         assert_eq!((increases.postponed, increases.rows.len()), (1, LONGEST_CHAIN));
         increases.pending.acknowledge();
         assert_eq!(send(&memory, point(longest + 2), true).await.0, [(longest + 2, 1, false)]);
     }
 
+    fn of(series: u128, start: Option<i64>, time: i64, count: u64) -> Vec<Running> {
+        let mut running = total(start, time, [count, 0]);
+        running.identity = Arc::new(Identity::of_series(Uuid::from_u128(series)));
+        vec![running]
+    }
+
     #[tokio::test]
-    async fn a_forgotten_series_is_not_counted_from_zero_again() {
+    async fn what_was_received_least_recently_is_forgotten_whatever_its_points_say() {
+        let memory = Memory::new(8, T);
+        let second = Duration::from_secs;
+        // A steady sender, and a flood of series whose points claim to be newer.
+        send_at(&memory, second(1), of(1, None, T, 10), true).await;
+        for series in 2..40 {
+            let age = second(u64::try_from(series).unwrap());
+            send_at(&memory, age, of(series, None, T + 500_000_000_000, 1), true).await;
+            let count = 10 + u64::try_from(series).unwrap();
+            let time = T + i64::try_from(series).unwrap();
+            let (rows, _) = send_at(&memory, age, of(1, None, time, count), true).await;
+            assert_eq!(rows.len(), 1, "series {series}");
+        }
+        assert!(memory.len() <= 8, "{}", memory.len());
+    }
+
+    #[tokio::test]
+    async fn a_forgotten_series_is_a_base_line_again_and_is_told() {
         let memory = Memory::new(1, T);
-        send(&memory, vec![total(Some(T + 1), T + 2, [3, 0])], true).await;
-        memory.lock().forget(1);
-        assert!(memory.is_empty());
-        assert_eq!(send(&memory, vec![total(Some(T + 1), T + 9, [5, 0])], true).await.0, []);
+        let second = Duration::from_secs;
+        let nanos = 1_000_000_000;
+        let rows = send_at(&memory, second(2), of(1, Some(T + nanos), T + 2 * nanos, 3), true).await.0;
+        assert_eq!(rows.len(), 1);
+        let mut rejected = Rejected::default();
+        let other = memory.increases(of(2, None, T + 3 * nanos, 3), second(3), &mut rejected).await;
+        assert_eq!((memory.len(), other.evicted, other.base_lines), (1, 1, 1));
+        drop(other);
+        let again = memory.increases(of(1, Some(T + nanos), T + 9 * nanos, 5), second(9), &mut rejected).await;
+        assert_eq!((again.rows.len(), again.base_lines), (0, 1));
+        // A run that began after that is counted from its start.
+        let rows = send_at(&memory, second(20), of(3, Some(T + 15 * nanos), T + 20 * nanos, 5), true).await.0;
+        assert_eq!(rows, []);
+        let memory = Memory::new(2, T);
+        let rows = send_at(&memory, second(20), of(3, Some(T + 15 * nanos), T + 20 * nanos, 5), true).await.0;
+        assert_eq!(rows.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_older_than_the_collector_by_the_senders_clock_is_a_base_line() {
+        // The collector was started at T; the sender's clock is a minute ahead and its run is 30 s old.
+        let memory = Memory::new(10, T);
+        let nanos = 1_000_000_000;
+        let ahead = total(Some(T + 40 * nanos), T + 70 * nanos, [100, 0]);
+        let (rows, _) = send_at(&memory, Duration::from_secs(10), vec![ahead], true).await;
+        assert_eq!(rows, []);
+        let next = total(Some(T + 40 * nanos), T + 71 * nanos, [103, 0]);
+        let (rows, _) = send_at(&memory, Duration::from_secs(11), vec![next], true).await;
+        assert_eq!(rows, [(71 * nanos, 3, false)]);
+    }
+
+    #[tokio::test]
+    async fn an_older_point_that_counts_more_than_a_newer_one_is_rejected() {
+        let memory = Memory::new(10, T);
+        send(&memory, vec![total(None, T + 1, [10, 0])], true).await;
+        // From a clock that was ahead.
+        send(&memory, vec![total(None, T + 500, [20, 0])], true).await;
+        let (rows, rejected) = send(&memory, vec![total(None, T + 2, [30, 0])], true).await;
+        assert_eq!((rows, rejected.of(Reason::OutOfOrder)), (vec![], 1));
+        // What the newer one contains is no contradiction.
+        let (rows, rejected) = send(&memory, vec![total(None, T + 2, [15, 0])], true).await;
+        assert_eq!((rows, rejected.points()), (vec![], 0));
+        // A run whose end the newer point doesn't contain.
+        let memory = Memory::new(10, T);
+        send(&memory, vec![total(None, T + 1, [10, 0])], true).await;
+        send(&memory, vec![total(Some(T + 3), T + 5, [2, 0])], true).await;
+        let (_, rejected) = send(&memory, vec![total(None, T + 2, [1, 0])], true).await;
+        assert_eq!(rejected.of(Reason::OutOfOrder), 1);
     }
 
     #[tokio::test]

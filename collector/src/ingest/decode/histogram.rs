@@ -4,6 +4,7 @@ use contador_schemas::cells::{Cell, Cells, CellsError, Exponential};
 use contador_schemas::names;
 use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, HistogramDataPoint, Metric};
 
+use super::clock::Clock;
 use super::reject::Reason;
 use super::value;
 
@@ -78,6 +79,14 @@ impl Read {
     pub fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Self {
         Self(exponential(metric, point))
     }
+
+    /// Refuses a point whose time is not allowed.
+    pub(super) fn at(self, clock: Clock) -> Self {
+        Self(self.0.and_then(|reading| match &reading {
+            Some(told) => clock.check(told.time, None).map(|()| reading),
+            None => Ok(None),
+        }))
+    }
 }
 
 fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<Reading>, Reason> {
@@ -128,7 +137,9 @@ fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result
 
 /// Checks what only shows when cells are made, so that a point is either taken whole or rejected.
 fn finished(reading: Reading) -> Result<Option<Reading>, Reason> {
-    if reading.sum.is_some_and(f64::is_nan) || [reading.min, reading.max].into_iter().flatten().any(f64::is_nan) {
+    if reading.sum.is_some_and(|sum| !sum.is_finite())
+        || [reading.min, reading.max].into_iter().flatten().any(f64::is_nan)
+    {
         return Err(Reason::NotANumber);
     }
     reading.cells()?;
@@ -187,9 +198,9 @@ impl Reading {
         if cells.as_slice().first().is_some_and(|cell| cell.lo < 0.0) { Err(Reason::NegativeRange) } else { Ok(cells) }
     }
 
-    /// Sum of the values in microseconds.
+    /// Sum of the values in microseconds; `None` too when it is more than a float can tell.
     pub fn sum_us(&self) -> Option<f64> {
-        self.sum.map(|sum| sum * self.factor)
+        self.sum.map(|sum| sum * self.factor).filter(|sum| sum.is_finite())
     }
 }
 

@@ -139,6 +139,12 @@ impl Identity {
         Ok(Self { row })
     }
 
+    /// One of this series alone.
+    #[cfg(test)]
+    pub(in crate::ingest) fn of_series(series: Uuid) -> Self {
+        Self { row: Latency { series, ..Latency::default() } }
+    }
+
     /// Which running total this is: series and source.
     pub fn key(&self) -> (Uuid, Uuid) {
         (self.row.series, self.row.source)

@@ -5,9 +5,10 @@
 //! [`ledger`] rows by device, owner and minute; [`info`] points are rows by themselves. Histograms of a time
 //! ([`histogram`]) get an identity in [`latency`]; running totals among them go on to [`super::cumulative`]. Every other
 //! number is a row of [`generic`]. The order of points never matters, nor how resources and scopes divide them. Points
-//! that can't be true are counted by [`reject`]'s reasons; [`value`] and [`attributes`] read what a point consists of.
+//! that can't be true, or have a time that [`clock`] doesn't allow, are counted by [`reject`]'s reasons; [`value`] and [`attributes`] read what a point consists of.
 
 pub mod attributes;
+mod clock;
 mod generic;
 mod gpu;
 pub mod histogram;
@@ -28,6 +29,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 
 use self::attributes::Attributes;
+use self::clock::Clock;
 use self::latency::Running;
 use self::reject::{Reason, Rejected};
 use self::value::Number;
@@ -88,8 +90,8 @@ impl Point<'_> {
     }
 }
 
-#[derive(Default)]
 struct Walk {
+    clock: Clock,
     gpu: gpu::Samples,
     storage: storage::Samples,
     node: node::Samples,
@@ -101,9 +103,10 @@ struct Walk {
     points: u64,
 }
 
-/// Turns every point of `request` into a part of a row, or into a count of rejected points.
-pub fn decode(request: &ExportMetricsServiceRequest) -> Decoded {
-    let mut walk = Walk::default();
+/// Turns every point of `request` into a part of a row, or into a count of rejected points. `now` is the time by the
+/// collector's clock, Unix nanoseconds.
+pub fn decode(request: &ExportMetricsServiceRequest, now: i64) -> Decoded {
+    let mut walk = Walk::at(Clock(now));
     for resource in &request.resource_metrics {
         walk.resource(resource);
     }
@@ -111,6 +114,21 @@ pub fn decode(request: &ExportMetricsServiceRequest) -> Decoded {
 }
 
 impl Walk {
+    fn at(clock: Clock) -> Self {
+        Self {
+            clock,
+            gpu: gpu::Samples::default(),
+            storage: storage::Samples::default(),
+            node: node::Samples::default(),
+            ledger: ledger::Minutes::default(),
+            info: info::Facts::default(),
+            generic: generic::Numbers::default(),
+            latency: latency::Latencies::default(),
+            rejected: Rejected::default(),
+            points: 0,
+        }
+    }
+
     fn resource(&mut self, resource: &ResourceMetrics) {
         let attributes = Attributes(resource.resource.as_ref().map_or(&[], |resource| &resource.attributes));
         for scope in &resource.scope_metrics {
@@ -133,7 +151,7 @@ impl Walk {
                 self.points += histogram.data_points.len() as u64;
                 let temporality = histogram.aggregation_temporality;
                 for point in &histogram.data_points {
-                    let read = histogram::Read::explicit(metric, point);
+                    let read = histogram::Read::explicit(metric, point).at(self.clock);
                     self.latency.add(origin, metric, &point.attributes, temporality, read, &mut self.rejected);
                 }
             }
@@ -141,7 +159,7 @@ impl Walk {
                 self.points += histogram.data_points.len() as u64;
                 let temporality = histogram.aggregation_temporality;
                 for point in &histogram.data_points {
-                    let read = histogram::Read::exponential(metric, point);
+                    let read = histogram::Read::exponential(metric, point).at(self.clock);
                     self.latency.add(origin, metric, &point.attributes, temporality, read, &mut self.rejected);
                 }
             }
@@ -177,6 +195,7 @@ impl Walk {
         let attributes = Attributes(&point.attributes);
         let time = value::time(point.time_unix_nano)?;
         let start = value::start(point.start_time_unix_nano, point.time_unix_nano)?;
+        self.clock.check(time, known)?;
         let point = Point { origin, attributes, time, start, value: value::number(point)? };
         let Some(known) = known else {
             return self.generic.add(metric, kind, &point);

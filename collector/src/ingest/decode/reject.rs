@@ -28,7 +28,8 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Time "time" "expected a time after 1970 and before 2100, and no start after it"
+    Time "time" "expected a time at most 10 minutes ahead of the collector's clock, and no start after it"
+    TooOld "too_old" "expected nanoseconds, and a time that its table still keeps (14 days; events 400 days, ledger 3 years)"
     NotANumber "not_a_number" "expected a number, got NaN or infinity"
     Negative "negative" "expected a number that is not negative"
     OutOfRange "out_of_range" "expected a number that the quantity can have (a share is 0 to 1)"
@@ -46,7 +47,7 @@ reasons! {
     Buckets "buckets" "expected bounds that rise, one count more than bounds, and at most 131072 buckets"
     Torn "torn" "expected a count that is the sum of the buckets"
     NegativeRange "negative_range" "expected latencies that are not negative"
-    OutOfOrder "out_of_order" "expected points of a restarted source after those of its earlier run"
+    OutOfOrder "out_of_order" "expected a running total in the order of time: a later point counts less, or is of a later run"
     SeriesLimit "series_limit" "expected fewer cumulative series than the configured limit"
     Stored "refused_by_clickhouse" "expected a row that the table takes; it is kept in dead_letters"
 }

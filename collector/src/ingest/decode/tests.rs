@@ -15,6 +15,11 @@ use super::*;
 
 const T: u64 = 1_700_000_040_000_000_000;
 
+/// As if it were received at the time of most points.
+fn decode(request: &ExportMetricsServiceRequest) -> Decoded {
+    super::decode(request, i64::try_from(T).unwrap())
+}
+
 /// A point with the metric, resource and scope that it belongs to.
 #[derive(Clone, Debug)]
 struct Sent {
@@ -315,6 +320,31 @@ fn histograms_that_cannot_be_added_up_are_rejected_visibly() {
     assert_eq!((decoded.rows.latency[0].hi[0], decoded.rows.latency[0].n[0]), (0.02 * 1e6, 1));
 }
 
+#[test]
+fn what_is_not_finite_or_not_in_time_is_rejected() {
+    let gauge = |value| sent(metric("queue.length", "1", Data::Gauge(Gauge { data_points: vec![point(value, &[])] })));
+    let mut endless = buckets(&[1.0], &[1, 1]);
+    endless.sum = Some(f64::INFINITY);
+    let mut old = buckets(&[1.0], &[1, 1]);
+    (old.time_unix_nano, old.start_time_unix_nano) = (T / 1_000, 0);
+    let mut ahead = buckets(&[1.0], &[1, 1]);
+    ahead.time_unix_nano = T + 3_600_000_000_000;
+    let decoded = decode(&request([
+        gauge(double(f64::INFINITY)),
+        gauge(double(f64::NEG_INFINITY)),
+        histogram("s", endless),
+        histogram("s", old),
+        histogram("s", ahead),
+    ]));
+    let reasons: Vec<_> = decoded.rejected.iter().map(|(reason, count)| (reason.as_str(), count)).collect();
+    assert_eq!(reasons, [("time", 1), ("too_old", 1), ("not_a_number", 3)]);
+    assert!(decoded.rows.is_empty());
+    // A sum that only overflows in microseconds is not told.
+    let mut large = buckets(&[1.0], &[1, 1]);
+    large.sum = Some(f64::MAX);
+    assert_eq!(decode(&request([histogram("s", large)])).rows.latency[0].sum_us, None);
+}
+
 /// Points of every kind, some of which contradict each other.
 fn any_point() -> impl Strategy<Value = Sent> {
     let device = prop::sample::select(vec!["GPU-1", "GPU-2"]);
@@ -377,7 +407,7 @@ fn merged(sent: Vec<Sent>) -> ExportMetricsServiceRequest {
 async fn rows(request: &ExportMetricsServiceRequest) -> (Rows, Rejected) {
     let mut decoded = decode(request);
     let memory = crate::ingest::cumulative::Memory::new(100, 1);
-    let increases = memory.increases(decoded.running, &mut decoded.rejected).await;
+    let increases = memory.increases(decoded.running, std::time::Duration::MAX, &mut decoded.rejected).await;
     decoded.rows.latency.extend(increases.rows);
     (decoded.rows, decoded.rejected)
 }

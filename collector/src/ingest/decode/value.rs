@@ -12,14 +12,14 @@ pub const END_OF_TIME_NS: u64 = 4_102_444_800_000_000_000;
 pub enum Number {
     /// A whole number.
     Int(i64),
-    /// Any number, not NaN.
+    /// Any finite number.
     Double(f64),
 }
 
 /// The value of `point`; `None` when the sender says that there was none.
 ///
 /// # Errors
-/// [`Reason::NoValue`], and [`Reason::NotANumber`] for NaN.
+/// [`Reason::NoValue`], and [`Reason::NotANumber`] for NaN and infinity.
 pub fn number(point: &NumberDataPoint) -> Result<Option<Number>, Reason> {
     if no_recorded_value(point.flags) {
         return Ok(None);
@@ -27,7 +27,7 @@ pub fn number(point: &NumberDataPoint) -> Result<Option<Number>, Reason> {
     match point.value {
         None => Err(Reason::NoValue),
         Some(Value::AsInt(value)) => Ok(Some(Number::Int(value))),
-        Some(Value::AsDouble(value)) if value.is_nan() => Err(Reason::NotANumber),
+        Some(Value::AsDouble(value)) if !value.is_finite() => Err(Reason::NotANumber),
         Some(Value::AsDouble(value)) => Ok(Some(Number::Double(value))),
     }
 }

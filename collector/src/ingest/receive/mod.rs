@@ -1,10 +1,12 @@
-//! Requests in, answers out. [`grpc`] and [`http`] share nothing but the pipeline and [`answer`], which says the same
-//! outcome in both protocols; [`limit`] keeps gRPC's refusals to the codes that OTLP means.
+//! Requests in, answers out. [`grpc`] and [`http`] share the pipeline, [`read`], which makes a request of a body within
+//! bounds of time and memory ([`cost`] tells the memory before it is taken), and [`answer`], which says the same outcome
+//! in both protocols.
 
 mod answer;
+mod cost;
 pub mod grpc;
 pub mod http;
-mod limit;
+mod read;
 
 /// Most bytes of one request after decompression. OTLP recommends 64 MiB.
 pub const MOST_BYTES: usize = 64 << 20;

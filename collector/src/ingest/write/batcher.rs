@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use clickhouse::Client;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Batching, DeadLetters, WriteError, dead_letters, insert};
+use super::{Batching, DeadLetters, Parts, WriteError, dead_letters, insert};
 use crate::ingest::meters::Meters;
 use crate::ingest::rows::Stored;
 
@@ -20,6 +20,16 @@ const QUEUE_JOBS: usize = 65_536;
 
 /// Bytes that one permit stands for.
 const PERMIT_BYTES: usize = 1_024;
+
+/// Most inserts that look for the rows that are refused.
+const MOST_PARTS: u32 = 512;
+
+/// A row that ClickHouse will never take.
+struct Refused<'a, T> {
+    job: usize,
+    row: &'a T,
+    message: String,
+}
 
 /// Rows of one request.
 struct Job<T> {
@@ -51,11 +61,20 @@ pub(super) struct Ticket {
 }
 
 impl<T: Stored> Batcher<T> {
-    pub(super) fn start(client: Client, batching: Batching, meters: Arc<Meters>, tasks: &mut JoinSet<()>) -> Self {
+    pub(super) fn start(parts: &Parts<'_>, tasks: &mut JoinSet<()>) -> Self {
+        let Parts { client, batching, meters, alarm } = *parts;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS);
         let places = (batching.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let room = Arc::new(Semaphore::new(places));
-        let worker = Worker { client, batching, meters, room: Arc::clone(&room), places, last: None };
+        let worker = Worker {
+            client: client.clone(),
+            batching,
+            meters: Arc::clone(meters),
+            alarm: Arc::clone(alarm),
+            room: Arc::clone(&room),
+            places,
+            last: None,
+        };
         tasks.spawn(worker.run(queue));
         Self { jobs, room, places }
     }
@@ -95,6 +114,8 @@ struct Worker {
     client: Client,
     batching: Batching,
     meters: Arc<Meters>,
+    /// Rung when a table is not as it must be.
+    alarm: Arc<Notify>,
     room: Arc<Semaphore>,
     places: usize,
     /// When the last insert began.
@@ -137,37 +158,61 @@ impl Worker {
     }
 
     async fn write<T: Stored>(&self, jobs: Vec<Job<T>>) {
-        let all: Vec<&T> = jobs.iter().flat_map(|job| &job.rows).collect();
-        let outcome = self.insert(&all).await;
-        match outcome {
-            Ok(()) => answer_all(jobs, &Ok(DeadLetters::default())),
-            Err(insert::Fault::Retry(message)) => {
-                answer_all(jobs, &Err(WriteError::Failed { table: T::TABLE, message }));
-            }
-            Err(insert::Fault::Refused(message)) if jobs.len() == 1 => {
-                for job in jobs {
-                    let answer = self.bury(&job.rows, message.clone()).await;
-                    let _gone = job.done.send(answer);
-                }
-            }
-            Err(insert::Fault::Refused(_)) => {
-                // Whose rows are refused is found by inserting each request's alone.
-                for job in jobs {
-                    let rows: Vec<&T> = job.rows.iter().collect();
-                    let answer = match self.insert(&rows).await {
-                        Ok(()) => Ok(DeadLetters::default()),
-                        Err(insert::Fault::Retry(message)) => Err(WriteError::Failed { table: T::TABLE, message }),
-                        Err(insert::Fault::Refused(message)) => self.bury(&job.rows, message).await,
-                    };
-                    let _gone = job.done.send(answer);
-                }
-            }
+        let all: Vec<(usize, &T)> =
+            jobs.iter().enumerate().flat_map(|(job, told)| told.rows.iter().map(move |row| (job, row))).collect();
+        let rows: Vec<&T> = all.iter().map(|(_, row)| *row).collect();
+        let outcome = self.timed(&rows, insert::insert(&self.client, &rows, self.batching.timeout)).await;
+        let answers = match outcome {
+            Ok(()) => Ok(Vec::new()),
+            Err(insert::Fault::Refused(message)) => self.sift(&all, message).await,
+            Err(fault) => Err(self.failed::<T>(&fault)),
+        };
+        let answers = match answers {
+            Ok(refused) => self.bury(jobs.len(), &refused).await,
+            Err(error) => vec![Err(error); jobs.len()],
+        };
+        for (job, answer) in jobs.into_iter().zip(answers) {
+            // A sender that has gone away will ask again.
+            let _gone = job.done.send(answer);
         }
     }
 
-    async fn insert<T: Stored>(&self, rows: &[&T]) -> Result<(), insert::Fault> {
+    /// Inserts `all`, which was refused as a whole because of `message`, in ever smaller parts; the rows that are refused
+    /// by themselves are left, each with what ClickHouse said. After [`MOST_PARTS`], what is refused is not divided.
+    async fn sift<'a, T: Stored>(
+        &self,
+        all: &'a [(usize, &'a T)],
+        message: String,
+    ) -> Result<Vec<Refused<'a, T>>, WriteError> {
+        let mut refused = Vec::new();
+        let mut parts = vec![(all, message)];
+        let mut inserts = 0;
+        while let Some((part, message)) = parts.pop() {
+            if part.len() == 1 || inserts >= MOST_PARTS {
+                refused.extend(part.iter().map(|&(job, row)| Refused { job, row, message: message.clone() }));
+                continue;
+            }
+            let (left, right) = part.split_at(part.len() / 2);
+            for half in [left, right] {
+                inserts += 1;
+                let rows: Vec<&T> = half.iter().map(|(_, row)| *row).collect();
+                match self.timed(&rows, insert::part(&self.client, &rows, self.batching.timeout)).await {
+                    Ok(()) => {}
+                    Err(insert::Fault::Refused(message)) => parts.push((half, message)),
+                    Err(fault) => return Err(self.failed::<T>(&fault)),
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    async fn timed<T: Stored>(
+        &self,
+        rows: &[&T],
+        insert: impl Future<Output = Result<(), insert::Fault>>,
+    ) -> Result<(), insert::Fault> {
         let begun = Instant::now();
-        let outcome = insert::insert(&self.client, rows, self.batching.timeout).await;
+        let outcome = insert.await;
         match &outcome {
             Ok(()) => self.meters.inserted(T::TABLE, rows.len() as u64, begun.elapsed().as_secs_f64()),
             Err(fault) => {
@@ -178,18 +223,39 @@ impl Worker {
         outcome
     }
 
-    async fn bury<T: Stored>(&self, rows: &[T], message: String) -> Result<DeadLetters, WriteError> {
-        dead_letters::keep(&self.client, rows, &message, self.batching.timeout).await.map_err(|fault| {
-            WriteError::Failed { table: T::TABLE, message: format!("{message}; and dead_letters: {fault}") }
-        })?;
-        self.meters.dead_letters(T::TABLE, rows.len() as u64);
-        Ok(DeadLetters { rows: rows.len() as u64, message: format!("table {}: {message}", T::TABLE) })
+    fn failed<T: Stored>(&self, fault: &insert::Fault) -> WriteError {
+        if matches!(fault, insert::Fault::Schema(_)) {
+            self.alarm.notify_one();
+        }
+        WriteError::Failed { table: T::TABLE, message: fault.to_string() }
     }
-}
 
-fn answer_all<T>(jobs: Vec<Job<T>>, answer: &Result<DeadLetters, WriteError>) {
-    for job in jobs {
-        // A sender that has gone away will ask again.
-        let _gone = job.done.send(answer.clone());
+    /// Keeps what was refused, and says so to the jobs that it came from.
+    async fn bury<T: Stored>(&self, jobs: usize, refused: &[Refused<'_, T>]) -> Vec<Result<DeadLetters, WriteError>> {
+        let mut answers = vec![Ok(DeadLetters::default()); jobs];
+        if refused.is_empty() {
+            return answers;
+        }
+        let letters: Vec<(&T, &str)> = refused.iter().map(|letter| (letter.row, letter.message.as_str())).collect();
+        let kept = dead_letters::keep(&self.client, &letters, self.batching.timeout).await;
+        if kept.is_ok() {
+            self.meters.dead_letters(T::TABLE, letters.len() as u64);
+        }
+        for Refused { job, message, .. } in refused {
+            match (&kept, &mut answers[*job]) {
+                (Ok(()), Ok(letters)) => {
+                    if letters.rows == 0 {
+                        letters.message = format!("table {}: {message}", T::TABLE);
+                    }
+                    letters.rows += 1;
+                }
+                (Err(fault), answer) => {
+                    let message = format!("{message}; and dead_letters: {fault}");
+                    *answer = Err(WriteError::Failed { table: T::TABLE, message });
+                }
+                (Ok(()), Err(_)) => {}
+            }
+        }
+        answers
     }
 }

@@ -1,6 +1,6 @@
 //! Rows to ClickHouse: one [`batcher`] a table collects the rows of all requests into one insert a second, and [`insert`]
-//! sends them, split so that no insert spans too many partitions, and says what a failure means. Rows that ClickHouse
-//! will never take go to [`dead_letters`]. Tables share nothing, so that one that fails holds up nobody else.
+//! sends them and says what a failure means. Rows that ClickHouse will never take are sifted out and go to
+//! [`dead_letters`]. Tables share nothing, so that one that fails holds up nobody else.
 
 mod batcher;
 mod dead_letters;
@@ -13,11 +13,12 @@ use clickhouse::Client;
 use contador_schemas::rows::{
     Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, StorageSample,
 };
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::batcher::{Batcher, Reserved, Ticket};
 use super::meters::Meters;
-use super::rows::{Rows, Stored};
+use super::rows::Rows;
 
 /// How rows are batched.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,6 +72,15 @@ pub struct DeadLetters {
     pub message: String,
 }
 
+/// What all batchers share.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    client: &'a Client,
+    batching: Batching,
+    meters: &'a Arc<Meters>,
+    alarm: &'a Arc<Notify>,
+}
+
 /// The tables' batchers.
 pub struct Writer {
     gpu: Batcher<GpuSample>,
@@ -85,26 +95,26 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a task for each table in `tasks`; they end when the writer is dropped and what is queued is answered.
-    pub fn start(client: &Client, batching: Batching, meters: &Arc<Meters>, tasks: &mut JoinSet<()>) -> Self {
-        fn one<T: Stored>(
-            client: &Client,
-            batching: Batching,
-            meters: &Arc<Meters>,
-            tasks: &mut JoinSet<()>,
-        ) -> Batcher<T> {
-            Batcher::start(client.clone(), batching, Arc::clone(meters), tasks)
-        }
+    /// Starts a task for each table in `tasks`; they end when the writer is dropped and what is queued is answered. They
+    /// ring `alarm` when a table is not as it must be.
+    pub fn start(
+        client: &Client,
+        batching: Batching,
+        meters: &Arc<Meters>,
+        alarm: &Arc<Notify>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let parts = Parts { client, batching, meters, alarm };
         Self {
-            gpu: one(client, batching, meters, tasks),
-            storage: one(client, batching, meters, tasks),
-            node: one(client, batching, meters, tasks),
-            latency: one(client, batching, meters, tasks),
-            ledger: one(client, batching, meters, tasks),
-            owners: one(client, batching, meters, tasks),
-            devices: one(client, batching, meters, tasks),
-            events: one(client, batching, meters, tasks),
-            metrics: one(client, batching, meters, tasks),
+            gpu: Batcher::start(&parts, tasks),
+            storage: Batcher::start(&parts, tasks),
+            node: Batcher::start(&parts, tasks),
+            latency: Batcher::start(&parts, tasks),
+            ledger: Batcher::start(&parts, tasks),
+            owners: Batcher::start(&parts, tasks),
+            devices: Batcher::start(&parts, tasks),
+            events: Batcher::start(&parts, tasks),
+            metrics: Batcher::start(&parts, tasks),
         }
     }
 
