@@ -133,7 +133,7 @@ impl Default for RawIngest {
             queue_mib: Whole(128),
             insert_timeout_s: Whole(30),
             requests: Whole(4_096),
-            inflight_mib: Whole(256),
+            inflight_mib: Whole(1024),
             series: Whole(200_000),
             retry_after_s: Whole(1),
         }
