@@ -10,6 +10,7 @@ use super::raw::Raw;
 use super::units::{duration, show_size, size};
 use super::{Compression, Config, Overrides, Roots};
 use crate::outbox::SpoolLimits;
+use crate::owners::label;
 
 /// One value with what says where it came from.
 struct Given<'a> {
@@ -56,6 +57,7 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
     let node = Given::first("node", over.node.as_ref(), raw.node, place, &host_name());
     let node = node.read(|text| match text.trim() {
         "" => Err("a name of this node"),
+        name if !label::is_valid(name) => Err("a name of this node of at most 256 bytes without control characters"),
         name => Ok(name.to_owned()),
     })?;
     let interval = Given::first("interval", over.interval.as_ref(), raw.interval, place, "1s").read(interval)?;
