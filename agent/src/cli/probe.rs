@@ -39,7 +39,7 @@ pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
     let pids: Vec<u32> =
         devices.iter().flat_map(|(_, sample)| sample.processes.value()).flatten().map(|process| process.pid).collect();
     let found = owners.resolve(&pids, ts_ms);
-    let ticks = devices.iter().filter_map(|(gpu, sample)| attribute::tick(sample, gpu.simulated, &found, true));
+    let ticks = devices.iter().filter_map(|(gpu, sample)| attribute::tick(sample, gpu.simulated, &found, true, true));
     let owners = ticks.flat_map(|Tick { device, holders, .. }| {
         holders.into_iter().map(move |holder| (device.clone(), holder.owner.label()))
     });
