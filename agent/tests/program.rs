@@ -345,3 +345,35 @@ async fn sigterm_ends_it_with_nothing_lost() {
     assert_eq!(agent_events(&received), ["agent_started", "agent_started", "agent_stopped"]);
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_own_metrics_go_where_they_are_wanted() {
+    let state = tempfile::tempdir().unwrap();
+    let receiver = Collector::default();
+    let running = receiver.start(free_address(), &[]).await;
+    let config = state.path().join("agent.toml");
+    let nvml = "[sensors]\nnvml = \"/nonexistent/libnvidia-ml.so.1\"\n";
+    let text = format!("{nvml}[telemetry]\notlp_endpoint = \"http://{}\"\n", running.address);
+    std::fs::write(&config, text).unwrap();
+    let (mut child, listen) = start_by(agent(), &config, state.path(), free_address());
+    while !http(listen, "GET", "/metrics", b"").1.contains("spool_bytes{queue=\"records\"} 4") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // What there is, it sends when it ends.
+    signal(&child, Signal::TERM);
+    let received = receiver.wait(|received| !points(received, "contador.agent.ticks").is_empty()).await;
+    assert_eq!(tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap().code(), Some(0));
+    running.stop().await;
+    let of = |name: &str, label: &str, value: &str| {
+        let points = points(&received, name);
+        let point = points.iter().find(|point| attribute(&point.attributes, label) == value).unwrap();
+        let Some(Value::AsInt(number)) = point.value else { panic!("no whole number: {point:?}") };
+        number
+    };
+    assert!(of("contador.agent.ticks", "result", "done") >= 1);
+    assert!(of("contador.agent.requests", "result", "later") >= 1);
+    assert!(of("contador.agent.spool_bytes", "queue", "records") > 400);
+    let resource = received[0].resource_metrics[0].resource.as_ref().unwrap();
+    assert_eq!(attribute(&resource.attributes, names::SERVICE_NAME), "contador-agent");
+    assert_eq!(attribute(&resource.attributes, names::HOST_NAME), "n1");
+}
