@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{
-    Encoder as _, GaugeVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder, core::Collector,
+    Encoder as _, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    core::Collector,
 };
 
 /// Counters and gauges of one agent. Clones are the same counters.
@@ -17,6 +18,14 @@ pub struct Telemetry {
     pub ledger_ignored: IntCounter,
     /// Minutes that the ledger closed.
     pub ledger_minutes: IntCounter,
+    /// Samples that were left out because their instant was not later than the last one (a clock that was set back).
+    pub samples_set_back: IntCounterVec,
+    /// 1 while the ledger's checkpoint can't be written, and nothing is handed on.
+    pub checkpoint_failing: IntGauge,
+    /// Closed minutes that the spool does not have yet.
+    pub pending_minutes: IntGauge,
+    /// Threads of sensors that had panicked and were started again.
+    pub sensor_restarts: IntCounterVec,
     /// Records that were dropped, by kind and reason.
     pub dropped: IntCounterVec,
     /// Bytes in the spool, by queue.
@@ -49,6 +58,7 @@ impl Telemetry {
             register(&registry, IntCounterVec::new(Opts::new(name, help), labels)?)
         };
         let counter = |name: &str, help: &str| register(&registry, IntCounter::new(name, help)?);
+        let gauge = |name: &str, help: &str| register(&registry, IntGauge::new(name, help)?);
         let gauges = |name: &str, help: &str, labels: &[&str]| {
             register(&registry, GaugeVec::new(Opts::new(name, help), labels)?)
         };
@@ -59,6 +69,24 @@ impl Telemetry {
                 "Ticks that were not later than the one before.",
             )?,
             ledger_minutes: counter("contador_agent_ledger_minutes_total", "Closed minutes of devices.")?,
+            samples_set_back: counters(
+                "contador_agent_samples_set_back_total",
+                "Samples left out because their instant was not later than the last one.",
+                &["sensor"],
+            )?,
+            checkpoint_failing: gauge(
+                "contador_agent_checkpoint_failing",
+                "1 while the ledger's checkpoint can't be written and nothing is handed on.",
+            )?,
+            pending_minutes: gauge(
+                "contador_agent_pending_minutes",
+                "Closed minutes that the spool does not have yet.",
+            )?,
+            sensor_restarts: counters(
+                "contador_agent_sensor_restarts_total",
+                "Threads of sensors that had panicked and were started again.",
+                &["sensor"],
+            )?,
             dropped: counters(
                 "contador_agent_dropped_records_total",
                 "Records that were dropped before they were sent, by kind and reason.",

@@ -96,12 +96,81 @@ fn exec_labels_a_tree_and_ends_as_its_command_does() {
     assert_eq!(code(&agent().args(["exec", "--experiment", "e", "--", "true"]).output().unwrap()), 2);
 }
 
-#[allow(clippy::zombie_processes, reason = "when this panics, the test ends, and the agent with its closed log")]
+#[test]
+fn labels_must_be_short_text() {
+    let labels = |experiment: &str| {
+        let args = ["exec", "--experiment", experiment, "--project", "p", "--department", "d", "--", "true"];
+        agent().args(args).output().unwrap()
+    };
+    assert_eq!(code(&labels("e1")), 0);
+    for wrong in ["", " ", "a\nb", "\u{1b}[31m", &"x".repeat(257)] {
+        let refused = labels(wrong);
+        assert_eq!(code(&refused), 2, "{wrong:?}");
+        assert!(text(&refused.stderr).contains("--experiment") && text(&refused.stderr).contains("expected UTF-8"));
+    }
+    let node = agent().args(["check", "--node", "a\u{1b}[31m"]).output().unwrap();
+    assert_eq!(code(&node), 2);
+    assert!(text(&node.stderr).contains(r#"node: it is "a\u{1b}[31m", expected a name"#), "{}", text(&node.stderr));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_a_fault_and_a_reader_that_left_is_none() {
+    for command in ["probe", "check"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = agent().arg(command).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(code(&output), 1, "{command}");
+        assert!(text(&output.stderr).starts_with("contador-agent: cannot write to standard output: No space left"));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = agent().arg(command).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((code(&output), text(&output.stderr)), (0, ""), "{command}");
+    }
+}
+
+#[test]
+fn without_a_driver_a_probe_fits_the_terminal_and_says_why_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("agent.toml");
+    std::fs::write(&config, "[sensors]\nnvml = \"/nonexistent/libnvidia-ml.so.1\"\n").unwrap();
+    for (columns, width) in [(None, 80), (Some("100"), 100)] {
+        let mut probe = agent();
+        probe.args(["probe", "--config"]).arg(&config).env_remove("COLUMNS");
+        probe.envs(columns.map(|columns| ("COLUMNS", columns)));
+        let output = probe.output().unwrap();
+        let shown = text(&output.stdout);
+        assert!(shown.lines().all(|line| line.chars().count() <= width), "{shown}");
+        assert_eq!(shown.matches("No such file").count(), 1, "{shown}");
+    }
+}
+
+#[test]
+fn a_hangup_ends_it_unless_it_was_started_with_that_ignored() {
+    let state = tempfile::tempdir().unwrap();
+    let (mut child, _) = start(state.path(), free_address());
+    signal(&child, Signal::HUP);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    let config = state.path().join("agent.toml");
+    let mut nohup = Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_contador-agent")]);
+    let (mut child, listen) = start_by(nohup, &config, state.path(), free_address());
+    signal(&child, Signal::HUP);
+    // It still answers.
+    assert_eq!(http(listen, "GET", "/healthz", b"").0, "HTTP/1.1 200 OK");
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 /// Starts `run` without a driver, and gives the address that it says it listens on.
 fn start(state: &Path, collector: SocketAddr) -> (Child, SocketAddr) {
     let config = state.join("agent.toml");
     std::fs::write(&config, "[sensors]\nnvml = \"/nonexistent/libnvidia-ml.so.1\"\n").unwrap();
-    let mut child = agent()
+    start_by(agent(), &config, state, collector)
+}
+
+#[allow(clippy::zombie_processes, reason = "when this panics, the test ends, and the agent with its closed log")]
+fn start_by(mut program: Command, config: &Path, state: &Path, collector: SocketAddr) -> (Child, SocketAddr) {
+    let mut child = program
         .args(["run", "--node", "n1", "--listen", "127.0.0.1:0", "--log-format", "json", "--config"])
         .arg(config)
         .args(["--endpoint", &format!("http://{collector}"), "--state-dir"])
@@ -188,11 +257,24 @@ async fn sigterm_ends_it_with_nothing_lost() {
     }
     let mut pushed = Vec::new();
     V2DeflateSerializer::new().serialize(&histogram, &mut pushed).unwrap();
-    let target =
-        "/v1/latency?service=ranker&metric=queue_time&route=%2Frank&instance=r1&start=1790000000&end=1790000010";
-    let (status, body) = http(listen, "POST", target, &pushed);
+    let (start_s, end_s) = (now_ms() / 1_000 - 20, now_ms() / 1_000 - 10);
+    let labels = "service=ranker&metric=queue_time&route=%2Frank&instance=r1";
+    let target = format!("/v1/latency?{labels}&start={start_s}&end={end_s}&id=push-1");
+    let (status, body) = http(listen, "POST", &target, &pushed);
     assert_eq!(status, "HTTP/1.1 200 OK", "{body}");
-    assert_eq!(body, r#"{"count":3,"start":"1790000000.000000000","end":"1790000010.000000000"}"#);
+    assert_eq!(body, format!(r#"{{"count":3,"start":"{start_s}.000000000","end":"{end_s}.000000000"}}"#));
+    // What would be stored nowhere, or as something else, is refused by name.
+    let old = end_s - 15 * 86_400;
+    for (target, expected) in [
+        (format!("/v1/latency?service=x&end={old}"), "expected no more than 14 days ago"),
+        ("/v1/latency?service=x&route=a%00b".to_owned(), r#"route is \"a\\0b\""#),
+        ("/v1/latency?service=x&model=a%ff".to_owned(), "bytes that are no UTF-8"),
+        (format!("/v1/latency?service={}", "x".repeat(60_000)), "of 60000 bytes"),
+    ] {
+        let (status, answer) = http(listen, "POST", &target, &pushed);
+        assert!(status.starts_with("HTTP/1.1 400") && answer.contains(expected), "{status} {answer}");
+        assert!(answer.len() < 300, "{answer}");
+    }
     for (target, body, expected) in [
         ("/v1/latency?service=x", b"hello".as_slice(), "400"),
         ("/v1/latency", &pushed, "400"),
@@ -229,6 +311,12 @@ async fn sigterm_ends_it_with_nothing_lost() {
         .flat_map(|resource| &resource.scope_metrics)
         .flat_map(|scope| &scope.metrics)
         .collect();
+    let source = received.iter().flat_map(|request| &request.resource_metrics).find_map(|resource| {
+        let attributes = &resource.resource.as_ref().unwrap().attributes;
+        (attribute(attributes, names::SERVICE_NAME) == "ranker")
+            .then(|| attribute(attributes, names::SERVICE_INSTANCE_ID))
+    });
+    assert_eq!(source, Some("r1#push-1"));
     let [metric] = latencies[..] else { panic!("one latency, not {latencies:?}") };
     let Some(Data::Histogram(histogram)) = &metric.data else { panic!("no histogram: {metric:?}") };
     let point = &histogram.data_points[0];
@@ -256,4 +344,36 @@ async fn sigterm_ends_it_with_nothing_lost() {
     let received = collector.wait(|_| true).await;
     assert_eq!(agent_events(&received), ["agent_started", "agent_started", "agent_stopped"]);
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_own_metrics_go_where_they_are_wanted() {
+    let state = tempfile::tempdir().unwrap();
+    let receiver = Collector::default();
+    let running = receiver.start(free_address(), &[]).await;
+    let config = state.path().join("agent.toml");
+    let nvml = "[sensors]\nnvml = \"/nonexistent/libnvidia-ml.so.1\"\n";
+    let text = format!("{nvml}[telemetry]\notlp_endpoint = \"http://{}\"\n", running.address);
+    std::fs::write(&config, text).unwrap();
+    let (mut child, listen) = start_by(agent(), &config, state.path(), free_address());
+    while !http(listen, "GET", "/metrics", b"").1.contains("spool_bytes{queue=\"records\"} 4") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // What there is, it sends when it ends.
+    signal(&child, Signal::TERM);
+    let received = receiver.wait(|received| !points(received, "contador.agent.ticks").is_empty()).await;
+    assert_eq!(tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap().code(), Some(0));
+    running.stop().await;
+    let of = |name: &str, label: &str, value: &str| {
+        let points = points(&received, name);
+        let point = points.iter().find(|point| attribute(&point.attributes, label) == value).unwrap();
+        let Some(Value::AsInt(number)) = point.value else { panic!("no whole number: {point:?}") };
+        number
+    };
+    assert!(of("contador.agent.ticks", "result", "done") >= 1);
+    assert!(of("contador.agent.requests", "result", "later") >= 1);
+    assert!(of("contador.agent.spool_bytes", "queue", "records") > 400);
+    let resource = received[0].resource_metrics[0].resource.as_ref().unwrap();
+    assert_eq!(attribute(&resource.attributes, names::SERVICE_NAME), "contador-agent");
+    assert_eq!(attribute(&resource.attributes, names::HOST_NAME), "n1");
 }

@@ -155,3 +155,23 @@ async fn a_held_gpu_is_metered_and_the_minutes_that_were_missed_conserve() {
     let text = serde_json::to_string(&ledger).unwrap();
     assert!(text.contains("\"department\":\"research\"") && text.contains("\"user\":\"ana\""), "{text}");
 }
+
+#[test]
+fn a_faulty_scenario_is_bad_usage() {
+    let simulator = Simulator::without_scenario();
+    let faulty = simulator.scenario_file("[[gpu]]\nmodel = \"gtx\"");
+    let state = tempfile::tempdir().unwrap();
+    for command in [&["probe"][..], &["run", "--once", "--listen", "127.0.0.1:0", "--state-dir", "state"]] {
+        let output = Command::new(contador_tests::binary("contador-agent").unwrap())
+            .args(command)
+            .arg("--simulate")
+            .arg(&faulty)
+            .env("CONTADOR_NVML_SIMULATOR", simulator.path())
+            .current_dir(state.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("gpu[0].model: \"gtx\" is unknown"), "{said}");
+    }
+}

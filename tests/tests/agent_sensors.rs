@@ -164,7 +164,7 @@ fn an_idle_gpu_has_processes_without_utilisation_and_unknown_memory_is_absent() 
 fn a_scenario_reaches_the_simulator_or_is_refused_in_its_words() {
     let simulator = Simulator::without_scenario();
     let scenario = simulator.scenario_file("[[gpu]]\nmodel = \"l4\"\ncount = 3");
-    let library = NvmlLibrary { path: Some(simulator.path()), scenario: Some(scenario.clone()) };
+    let library = NvmlLibrary { path: Some(simulator.path()), scenario: Some(scenario.clone()), seed: None };
     assert_eq!(Gpus::open(&library, Path::new("/proc")).expect("three GPUs").identities().len(), 3);
     std::fs::write(&scenario, "[[gpu]]\nmodel = \"gtx\"").expect("a scenario");
     let error = Gpus::open(&library, Path::new("/proc")).expect_err("a fault");
@@ -227,4 +227,22 @@ fn a_probe_of_this_machine_says_that_its_gpus_are_simulated() {
     assert_eq!(json["gpus"]["value"]["simulated"], true);
     assert_eq!(json["gpus"]["value"]["devices"][0]["sample"]["power_mw"]["unsupported"], "not offered by this device");
     assert!(json["host"]["value"]["cpu_count"].as_u64().is_some_and(|count| count > 0));
+}
+
+#[test]
+fn each_node_has_simulated_gpus_of_its_own() {
+    let uuids = |node: &str, scenario: Option<&str>| {
+        let simulator = Simulator::without_scenario();
+        let scenario = scenario.map(|text| simulator.scenario_file(text));
+        let library = NvmlLibrary { scenario, ..NvmlLibrary::at(simulator.path()) }.seeded(node);
+        let gpus = Gpus::open(&library, Path::new("/proc")).expect("the simulator opens");
+        gpus.identities().iter().map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>()
+    };
+    // The built-in scenario, and one without a seed.
+    for scenario in [None, Some("[[gpu]]\nmodel = \"l4\"")] {
+        assert_eq!(uuids("n1", scenario), uuids("n1", scenario));
+        assert!(uuids("n1", scenario).iter().all(|uuid| !uuids("n2", scenario).contains(uuid)));
+    }
+    let seeded = Some("seed = \"s\"\n[[gpu]]\nmodel = \"l4\"");
+    assert_eq!(uuids("n1", seeded), uuids("n2", seeded), "who gives a seed gets it");
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::ConfigArgs;
+use super::{ConfigArgs, print};
 
 #[derive(Args, Debug)]
 pub(super) struct CheckArgs {
@@ -11,6 +11,5 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn main(args: &CheckArgs) -> anyhow::Result<()> {
-    print!("{}", args.config.load()?.to_toml());
-    Ok(())
+    print(&args.config.load()?.to_toml())
 }

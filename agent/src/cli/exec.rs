@@ -8,33 +8,34 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use contador_schemas::names::LABEL_VARIABLE_PREFIX;
 
+use crate::owners::label;
 use crate::owners::labels::variable;
 
 #[derive(Args, Debug)]
 pub(super) struct ExecArgs {
     /// Experiment that the command is part of.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     experiment: String,
     /// Project that it belongs to.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     project: String,
     /// Department that pays.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     department: String,
     /// User that runs it; without this, whoever does.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     user: Option<String>,
     /// Deployment environment, such as production.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     environment: Option<String>,
     /// Service that it serves.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     service: Option<String>,
     /// Batch job.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     job: Option<String>,
     /// Machine-learning model.
-    #[arg(long)]
+    #[arg(long, value_parser = label::given)]
     model: Option<String>,
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]

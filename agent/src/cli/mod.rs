@@ -7,9 +7,11 @@ mod exec;
 mod probe;
 mod run;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, Overrides};
@@ -82,9 +84,20 @@ struct DriverArgs {
 impl DriverArgs {
     fn library(&self, config: &Config) -> Result<NvmlLibrary, SensorError> {
         match &self.simulate {
-            Some(scenario) => NvmlLibrary::simulator(scenario.clone()),
+            Some(scenario) => Ok(NvmlLibrary::simulator(scenario.clone())?.seeded(&config.node)),
             None => Ok(config.roots.nvml.clone().map_or_else(NvmlLibrary::default, NvmlLibrary::at)),
         }
+    }
+}
+
+/// Writes to standard output. A reader that has left is no fault; anything else is.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -100,7 +113,10 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("contador-agent: {error:#}");
-            let usage = error.downcast_ref::<ConfigError>().is_some();
+            let scenario = error.downcast_ref().is_some_and(|error| {
+                matches!(error, SensorError::Scenario { .. } | SensorError::NotTheSimulator { .. })
+            });
+            let usage = scenario || error.downcast_ref::<ConfigError>().is_some();
             ExitCode::from(if usage { 2 } else { 1 })
         }
     }

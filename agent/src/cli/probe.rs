@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ConfigArgs, DriverArgs};
+use super::{ConfigArgs, DriverArgs, print};
 use crate::ledger::Tick;
 use crate::outbox::send::chain;
 use crate::owners::ProcessOwners;
@@ -39,7 +39,7 @@ pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
     let pids: Vec<u32> =
         devices.iter().flat_map(|(_, sample)| sample.processes.value()).flatten().map(|process| process.pid).collect();
     let found = owners.resolve(&pids, ts_ms);
-    let ticks = devices.iter().filter_map(|(gpu, sample)| attribute::tick(sample, gpu.simulated, &found, true));
+    let ticks = devices.iter().filter_map(|(gpu, sample)| attribute::tick(sample, gpu.simulated, &found, true, true));
     let owners = ticks.flat_map(|Tick { device, holders, .. }| {
         holders.into_iter().map(move |holder| (device.clone(), holder.owner.label()))
     });
@@ -54,10 +54,15 @@ pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
         gpus,
     };
     if args.json {
-        println!("{:#}", render_json(&report));
+        print(&format!("{:#}\n", render_json(&report)))
     } else {
-        let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(120);
-        println!("{}", render_table(&report, width));
+        print(&format!("{}\n", render_table(&report, width())))
     }
-    Ok(())
+}
+
+/// Columns of the terminal; of none: what `COLUMNS` says, else 80.
+fn width() -> u16 {
+    let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
+    let said = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    terminal.filter(|&columns| columns > 0).or_else(said).unwrap_or(80)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -46,6 +46,10 @@ pub(super) fn main(args: RunArgs) -> anyhow::Result<()> {
         let shutdown = CancellationToken::new();
         let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+        let mut hangup = match hangup_is_ignored() {
+            true => None,
+            false => Some(signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?),
+        };
         let mut user = signal(SignalKind::user_defined1()).context("cannot wait for SIGUSR1")?;
         let (token, release) = (shutdown.clone(), options.release.clone());
         tokio::spawn(async move {
@@ -53,6 +57,7 @@ pub(super) fn main(args: RunArgs) -> anyhow::Result<()> {
                 tokio::select! {
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
+                    () = received(hangup.as_mut()) => break,
                     _ = user.recv() => {
                         tracing::info!("the driver's handles are released for a minute");
                         release.ask(now_ms());
@@ -66,6 +71,20 @@ pub(super) fn main(args: RunArgs) -> anyhow::Result<()> {
     // A driver's thread that hangs must not keep the process.
     runtime.shutdown_background();
     Ok(())
+}
+
+/// Whether this process was started with SIGHUP ignored, as `nohup` does: it is to outlive its terminal then.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+async fn received(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => _ = signal.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 fn log(format: LogFormat) {

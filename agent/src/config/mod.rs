@@ -89,6 +89,8 @@ pub struct Config {
     pub max_push_bytes: usize,
     /// Where things of the kernel and the driver are.
     pub roots: Roots,
+    /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
+    pub telemetry: Option<String>,
 }
 
 /// Options that the command line has given.

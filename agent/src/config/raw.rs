@@ -19,6 +19,7 @@ pub(super) struct Raw {
     pub spool: Spool,
     pub http: Http,
     pub sensors: Sensors,
+    pub telemetry: Telemetry,
 }
 
 /// `[collector]`
@@ -58,6 +59,13 @@ pub(super) struct Sensors {
     pub nvml: Option<PathBuf>,
 }
 
+/// `[telemetry]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Telemetry {
+    pub otlp_endpoint: Option<Spanned<String>>,
+}
+
 /// A file that gives `config`.
 pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
     #[derive(Serialize)]
@@ -69,6 +77,12 @@ pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
         spool: ShownSpool<'a>,
         http: ShownHttp,
         sensors: ShownSensors<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        telemetry: Option<ShownTelemetry<'a>>,
+    }
+    #[derive(Serialize)]
+    struct ShownTelemetry<'a> {
+        otlp_endpoint: &'a str,
     }
     #[derive(Serialize)]
     struct ShownCollector<'a> {
@@ -118,5 +132,6 @@ pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
             passwd: &config.roots.passwd,
             nvml: config.roots.nvml.as_ref(),
         },
+        telemetry: config.telemetry.as_deref().map(|otlp_endpoint| ShownTelemetry { otlp_endpoint }),
     }
 }

@@ -18,7 +18,7 @@ fn a_fault_has_its_file_line_value_and_expectation() {
     );
     assert_eq!(
         fault("colour = 1"),
-        "agent.toml:1: unknown key colour, expected one of node, interval, state_dir, collector, spool, http, sensors"
+        "agent.toml:1: unknown key colour, expected one of node, interval, state_dir, collector, spool, http, sensors, telemetry"
     );
     assert_eq!(
         fault("interval = \"3\""),
@@ -62,6 +62,7 @@ fn the_example_shows_every_key_and_its_default() {
     defaults.state_dir.clone_from(&shown.state_dir);
     defaults.spool_dir.clone_from(&shown.spool_dir);
     defaults.roots.nvml.clone_from(&shown.roots.nvml);
+    defaults.telemetry.clone_from(&shown.telemetry);
     assert_eq!(shown, defaults);
     // And it is whole: every key that the effective configuration has is in it.
     for key in shown.to_toml().lines().filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())) {

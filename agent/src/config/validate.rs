@@ -10,6 +10,7 @@ use super::raw::Raw;
 use super::units::{duration, show_size, size};
 use super::{Compression, Config, Overrides, Roots};
 use crate::outbox::SpoolLimits;
+use crate::owners::label;
 
 /// One value with what says where it came from.
 struct Given<'a> {
@@ -56,12 +57,13 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
     let node = Given::first("node", over.node.as_ref(), raw.node, place, &host_name());
     let node = node.read(|text| match text.trim() {
         "" => Err("a name of this node"),
+        name if !label::is_valid(name) => Err("a name of this node of at most 256 bytes without control characters"),
         name => Ok(name.to_owned()),
     })?;
     let interval = Given::first("interval", over.interval.as_ref(), raw.interval, place, "1s").read(interval)?;
     let state_dir = over.state_dir.clone().or(raw.state_dir.map(Spanned::into_inner)).unwrap_or_else(state_dir);
 
-    let endpoint =
+    let collector =
         Given::first("endpoint", over.endpoint.as_ref(), raw.collector.endpoint, place, "http://127.0.0.1:4317")
             .read(endpoint)?;
     let compression = file("compression", raw.collector.compression, "zstd").read(|text| match text {
@@ -93,13 +95,16 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
         let bytes = size(text).and_then(|bytes| at_least(bytes, 1 << 10, "a size of at least 1KiB"))?;
         usize::try_from(bytes).ok().filter(|bytes| *bytes <= 64 << 20).ok_or("a size of at most 64MiB")
     })?;
+    let telemetry = raw.telemetry.otlp_endpoint.map(|given| {
+        Given { option: "otlp_endpoint", place: Some((place, given.span())), text: given.into_inner() }.read(endpoint)
+    });
     Ok(Config {
         node,
         interval,
         spool_dir: raw.spool.dir.unwrap_or_else(|| state_dir.join("spool")),
         state_dir,
         spool,
-        endpoint,
+        endpoint: collector,
         compression,
         timeout,
         listen,
@@ -110,6 +115,7 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
             passwd: raw.sensors.passwd.unwrap_or_else(|| PathBuf::from("/etc/passwd")),
             nvml: raw.sensors.nvml,
         },
+        telemetry: telemetry.transpose()?,
     })
 }
 

@@ -2,8 +2,14 @@
 
 use serde::Deserialize;
 
+use crate::owners::label;
+use crate::owners::labels::percent_decoded;
+
 /// Furthest that an interval may end in the future, in nanoseconds: clocks differ.
 const MAX_AHEAD_NS: u64 = 3_600_000_000_000;
+
+/// Oldest end of an interval, in nanoseconds before now: as long as latencies are stored.
+const MAX_AGE_NS: u64 = 14 * 24 * 3_600_000_000_000;
 
 /// The query's keys.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
@@ -33,10 +39,67 @@ pub struct Params {
     pub simulated: bool,
 }
 
-/// Start and end of a push's interval in Unix nanoseconds.
+/// Finds fault with a query before it is read: a value whose escapes are no UTF-8 would be read as another.
 ///
-/// Without `end` it ends now. With `id`, the end is moved back by less than a millisecond, by how much the id says: pushes
-/// of one series that end at the same time are different rows then, and tries of one push are the same.
+/// # Errors
+/// What is wrong, for the client.
+pub fn check_query(query: &str) -> Result<(), String> {
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for text in [name, value] {
+            let bytes = percent_decoded(text);
+            if let Err(fault) = std::str::from_utf8(&bytes) {
+                let shown = label::shown(&bytes[..bytes.len().min(256)].escape_ascii().to_string());
+                let name = label::shown(name);
+                let at = fault.valid_up_to();
+                return Err(format!(
+                    "{name} has bytes that are no UTF-8 at {at}: {shown}, expected {}",
+                    label::EXPECTED
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Params {
+    /// Finds fault with the labels.
+    ///
+    /// # Errors
+    /// What is wrong, for the client.
+    pub fn check_labels(&self) -> Result<(), String> {
+        if self.service.is_empty() {
+            return Err("service is missing, expected the name of the service that answered".to_owned());
+        }
+        for (name, value) in [
+            ("service", &self.service),
+            ("metric", &self.metric),
+            ("model", &self.model),
+            ("route", &self.route),
+            ("environment", &self.environment),
+            ("instance", &self.instance),
+            ("device", &self.device),
+            ("id", self.id.as_ref().unwrap_or(&String::new())),
+        ] {
+            if !label::is_valid(value) {
+                return Err(format!("{name} is {}, expected {}", label::shown(value), label::EXPECTED));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which replica the row is of: the instance, and with an id `<instance>#<id>`. The id is a part of what tells rows
+    /// apart then: pushes of one series that end at the same time are different rows, and tries of one push are the same.
+    /// What follows the last `#` is the id, with `#` and `%` in it escaped, so that no two pairs are alike.
+    pub fn source(&self) -> String {
+        match &self.id {
+            None => self.instance.clone(),
+            Some(id) => format!("{}#{}", self.instance, id.replace('%', "%25").replace('#', "%23")),
+        }
+    }
+}
+
+/// Start and end of a push's interval in Unix nanoseconds. Without `end` it ends now.
 ///
 /// # Errors
 /// What is wrong, for the client.
@@ -51,14 +114,16 @@ pub fn interval(params: &Params, now_ns: u64) -> Result<(u64, u64), String> {
     if end == 0 || end > now_ns.saturating_add(MAX_AHEAD_NS) {
         return Err(format!("end is {}, expected no more than an hour ahead", params.end.as_deref().unwrap_or("0")));
     }
+    if end < now_ns.saturating_sub(MAX_AGE_NS) {
+        let end = params.end.as_deref().unwrap_or("0");
+        return Err(format!("end is {end}, expected no more than 14 days ago: what is older is not stored"));
+    }
     let start = params.start.as_deref().map(|start| nanoseconds("start", start)).transpose()?;
     if let (Some(start), Some(text)) = (start, &params.start)
         && start > end
     {
         return Err(format!("start is {text}, expected a time before end"));
     }
-    let moved = params.id.as_ref().map_or(0, |id| u64::from(crc32fast::hash(id.as_bytes())) % 1_000_000);
-    let end = end - moved.min(end - 1);
     Ok((start.unwrap_or(end).min(end), end))
 }
 
@@ -98,10 +163,42 @@ mod tests {
 
     #[test]
     fn tries_of_one_push_are_one_row_and_pushes_are_not() {
-        let of = |id| interval(&params(None, Some("1790000000"), Some(id)), NOW).unwrap();
-        assert_eq!(of("a"), of("a"));
-        assert_ne!(of("a"), of("b"));
-        assert!(of("a").1 > 1_789_999_999_999_000_000);
+        let of = |instance: &str, id: &str| {
+            let params = params(None, Some("1790000000"), Some(id));
+            assert_eq!(interval(&params, NOW).unwrap().1, 1_790_000_000_000_000_000);
+            Params { instance: instance.to_owned(), ..params }.source()
+        };
+        assert_eq!(of("r1", "a"), "r1#a");
+        let pairs = [("r1", "a"), ("r1", "b"), ("r1#a", "b"), ("r1", "a#b"), ("r1", "a%23b"), ("", "r1#a"), ("r1", "")];
+        let sources: std::collections::BTreeSet<String> = pairs.iter().map(|(instance, id)| of(instance, id)).collect();
+        assert_eq!(sources.len(), pairs.len());
+        // By their CRC-32 modulo a million, hundreds of these were one row with another.
+        let many: std::collections::BTreeSet<String> = (0..20_000).map(|id| of("r1", &id.to_string())).collect();
+        assert_eq!(many.len(), 20_000);
+        assert_eq!(Params { instance: "r1".to_owned(), ..Params::default() }.source(), "r1");
+    }
+
+    #[test]
+    fn labels_that_are_no_short_text_are_refused_by_name() {
+        let of = |route: &str| Params { service: "s".to_owned(), route: route.to_owned(), ..Params::default() };
+        assert_eq!(of("/rank").check_labels(), Ok(()));
+        assert!(Params::default().check_labels().unwrap_err().starts_with("service is missing"));
+        for (route, shown) in [
+            ("a\0", r#""a\0""#),
+            ("a\nb", r#""a\nb""#),
+            ("\u{1b}[2J", r#""\u{1b}[2J""#),
+            (&"x".repeat(60_000), "of 60000 bytes"),
+        ] {
+            let error = of(route).check_labels().unwrap_err();
+            assert!(error.starts_with("route is ") && error.contains(shown) && error.len() < 200, "{error}");
+            assert!(error.ends_with(label::EXPECTED), "{error}");
+        }
+        assert_eq!(check_query("service=a%C3%B1o&route=%zz%"), Ok(()));
+        let error = check_query("service=a&route=%2F%ff%FE").unwrap_err();
+        assert!(
+            error.starts_with(r#""route" has bytes that are no UTF-8 at 1:"#) && error.contains(r"\xff"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -111,6 +208,7 @@ mod tests {
             (None, Some("-5"), None),
             (None, Some("0"), None),
             (None, Some("1790003601"), None),
+            (None, Some("1788790399"), None),
             (None, Some("1e9"), None),
             (None, Some("99999999999999999999"), None),
             (Some("1790000001"), Some("1790000000"), None),

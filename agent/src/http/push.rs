@@ -4,9 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -46,13 +45,8 @@ impl PushError {
 }
 
 /// The handler.
-pub async fn push(
-    State(shared): State<Shared>,
-    query: Result<Query<Params>, QueryRejection>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let result = keep(&shared, query, &headers, body).await;
+pub async fn push(State(shared): State<Shared>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
+    let result = keep(&shared, &uri, &headers, body).await;
     let counted = match &result {
         Ok(_) => "kept",
         Err(PushError::Spool(_)) => "failed",
@@ -79,16 +73,10 @@ pub async fn push(
     }
 }
 
-async fn keep(
-    shared: &Shared,
-    query: Result<Query<Params>, QueryRejection>,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Latency, PushError> {
-    let Query(params) = query.map_err(|rejection| PushError::Params(rejection.body_text()))?;
-    if params.service.is_empty() {
-        return Err(PushError::Params("service is missing, expected the name of the service that answered".into()));
-    }
+async fn keep(shared: &Shared, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<Latency, PushError> {
+    params::check_query(uri.query().unwrap_or_default()).map_err(PushError::Params)?;
+    let Query(params) = Query::<Params>::try_from_uri(uri).map_err(|fault| PushError::Params(fault.body_text()))?;
+    params.check_labels().map_err(PushError::Params)?;
     let (start_ns, end_ns) = params::interval(&params, now_ns()).map_err(PushError::Params)?;
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > shared.max_push_bytes) {
@@ -99,6 +87,7 @@ async fn keep(
         if too_large { PushError::TooLarge(shared.max_push_bytes) } else { PushError::Body(error) }
     })?;
     let hdr::Decoded { cells, sum_us } = hdr::decode(&body, shared.max_push_bytes)?;
+    let instance = params.source();
     let metric = if params.metric.is_empty() { "request_duration".to_owned() } else { params.metric };
     let latency = Latency {
         service: params.service,
@@ -106,7 +95,7 @@ async fn keep(
         model: params.model,
         route: params.route,
         environment: params.environment,
-        instance: params.instance,
+        instance,
         device: params.device,
         start_ns,
         end_ns,

@@ -1,20 +1,28 @@
 //! The ledger on disk: the open minutes, and the closed ones that the outbox does not have yet.
 //!
 //! One file, replaced as a whole by a rename, so that it is either the old one or the new one. Its first line is
-//! `contador-ledger <version> <crc32 of the rest, hexadecimal> <bytes of JSON>`; then comes the ledger as JSON, and then
-//! the samples of its last tick as they are sent. These are in it so that a kill between the checkpoint and the spool
-//! can't part them: the counters that the ledger has booked are always among the samples that are stored. A file that
-//! fails the check is set aside as `*.corrupt` and the ledger starts empty: the minute in which that happens is unmetered
-//! up to then.
+//! `contador-ledger <version> <crc32 of what follows, hexadecimal> <bytes of JSON> <bytes of samples>`; then comes the
+//! ledger as JSON, and then the samples that the spool may lack, as they are sent. These are in it so that a kill between
+//! the checkpoint and the spool can't part them: the counters that the ledger has booked are always among the samples that
+//! are stored. (Version 1 had no length of the samples: they went to the file's end.) A file that fails the check is set
+//! aside as `*.corrupt` and the ledger starts empty: the minute in which that happens is unmetered up to then.
+//!
+//! The old file trades places with the new one and is written over the next time, and both are longer than what is in
+//! them: a disk that is full, but keeps what was given, can't stop a checkpoint that has about the length of the last one.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, fallocate, renameat_with};
 
 use super::Ledger;
 
 const MAGIC: &str = "contador-ledger";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// Files grow in steps of this many bytes, and have at least half a step to spare.
+const STEP_BYTES: u64 = 32 << 10;
 
 /// Why a checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -94,15 +102,19 @@ impl CheckpointFile {
     /// [`CheckpointError`]; the old checkpoint is in place then.
     pub fn store(&self, bytes: &[u8], durable: bool) -> Result<(), CheckpointError> {
         let temporary = self.path.with_extension("new");
-        let written = File::create(&temporary).and_then(|mut file| {
+        // What is there from the time before is room that a full disk can't take.
+        let opened = File::options().create(true).truncate(false).write(true).open(&temporary);
+        let written = opened.and_then(|mut file| {
+            reserve(&file, bytes.len() as u64);
+            file.rewind()?;
             file.write_all(bytes)?;
             if durable { file.sync_data() } else { Ok(()) }
         });
-        if let Err(source) = written {
-            let _ = fs::remove_file(&temporary);
-            return Err(self.io("write", source));
+        written.map_err(|source| self.io("write", source))?;
+        if renameat_with(CWD, &temporary, CWD, &self.path, RenameFlags::EXCHANGE).is_err() {
+            // There is no old one yet, or the file system can't exchange.
+            fs::rename(&temporary, &self.path).map_err(|source| self.io("replace", source))?;
         }
-        fs::rename(&temporary, &self.path).map_err(|source| self.io("replace", source))?;
         match self.path.parent().filter(|_| durable) {
             // Without this the rename itself may be lost, and an old minute would be open again.
             Some(dir) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| self.io("sync", source)),
@@ -110,12 +122,29 @@ impl CheckpointFile {
         }
     }
 
+    /// The fault of a write that did not come to its end.
+    pub fn failed(&self, source: io::Error) -> CheckpointError {
+        self.io("write", source)
+    }
+
     fn io(&self, action: &'static str, source: io::Error) -> CheckpointError {
         CheckpointError::Io { action, path: self.path.clone(), source }
     }
 }
 
-/// The bytes of a checkpoint of `ledger` and the samples of its last tick.
+/// Has the file be longer than `bytes`, as far as the disk has room: less is no fault. A file that has become far too long
+/// gives back.
+fn reserve(file: &File, bytes: u64) {
+    let wanted = (bytes + STEP_BYTES / 2).next_multiple_of(STEP_BYTES);
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    if length < wanted {
+        let _ = fallocate(file, FallocateFlags::empty(), 0, wanted);
+    } else if length / 4 > wanted {
+        let _ = file.set_len(wanted);
+    }
+}
+
+/// The bytes of a checkpoint of `ledger` and the samples that the spool may lack.
 ///
 /// # Errors
 /// [`CheckpointError::Encode`].
@@ -123,7 +152,8 @@ pub fn encode(ledger: &Ledger, samples: &[u8]) -> Result<Vec<u8>, CheckpointErro
     let mut body = serde_json::to_vec(ledger)?;
     let json = body.len();
     body.extend_from_slice(samples);
-    let mut bytes = format!("{MAGIC} {VERSION} {:08x} {json}\n", crc32fast::hash(&body)).into_bytes();
+    let crc = crc32fast::hash(&body);
+    let mut bytes = format!("{MAGIC} {VERSION} {crc:08x} {json} {}\n", samples.len()).into_bytes();
     bytes.append(&mut body);
     Ok(bytes)
 }
@@ -133,12 +163,23 @@ fn decode(bytes: &[u8]) -> Result<(Ledger, Vec<u8>), String> {
     let header = std::str::from_utf8(&bytes[..end]).map_err(|_| "no header line")?;
     let body = &bytes[end + 1..];
     let fields: Vec<&str> = header.split(' ').collect();
-    let [MAGIC, version, crc, json] = fields[..] else {
-        return Err(format!("header {header:?}, expected {MAGIC:?} and three fields"));
+    let (crc, json, samples) = match fields[..] {
+        [MAGIC, "1", crc, json] => (crc, json, None),
+        [MAGIC, "2", crc, json, samples] => (crc, json, Some(samples)),
+        [MAGIC, version, ..] if version != "1" && version != "2" => {
+            return Err(format!("version {version}, expected {VERSION}"));
+        }
+        _ => return Err(format!("header {header:?}, expected {MAGIC:?} and four fields")),
     };
-    if version != VERSION.to_string() {
-        return Err(format!("version {version}, expected {VERSION}"));
-    }
+    let body = match samples {
+        None => body,
+        Some(samples) => json
+            .parse::<usize>()
+            .ok()
+            .zip(samples.parse::<usize>().ok())
+            .and_then(|(json, samples)| body.get(..json.checked_add(samples)?))
+            .ok_or_else(|| format!("{json} and {samples} bytes in a body of {}", body.len()))?,
+    };
     if crc != format!("{:08x}", crc32fast::hash(body)) {
         return Err(format!("checksum is not {crc}"));
     }
@@ -163,10 +204,39 @@ mod tests {
         let mut bytes = encode(&Ledger::default(), b"samples").unwrap();
         file.store(&bytes, true).unwrap();
         assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default(), b"samples".to_vec()));
+        // One of the version before.
+        let body = serde_json::to_string(&Ledger::default()).unwrap() + "s";
+        let old = format!("contador-ledger 1 {:08x} {}\n{body}", crc32fast::hash(body.as_bytes()), body.len() - 1);
+        fs::write(&file.path, old).unwrap();
+        assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default(), b"s".to_vec()));
         *bytes.last_mut().unwrap() ^= 1;
         file.store(&bytes, false).unwrap();
         assert!(matches!(file.load().unwrap(), Loaded::Corrupt(reason) if reason.starts_with("checksum")));
         assert!(dir.path().join("ledger.corrupt").exists());
         assert_eq!(file.load().unwrap(), Loaded::Nothing);
+    }
+
+    #[test]
+    fn a_checkpoint_of_about_the_same_length_needs_no_new_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::new(dir.path());
+        let inode = |name: &str| {
+            let metadata = fs::metadata(dir.path().join(name)).unwrap();
+            (std::os::unix::fs::MetadataExt::ino(&metadata), metadata.len())
+        };
+        for samples in [&b"a"[..], b"b"] {
+            file.store(&encode(&Ledger::default(), samples).unwrap(), true).unwrap();
+        }
+        let (current, spare) = (inode("ledger.checkpoint"), inode("ledger.new"));
+        for samples in 1..15_000 {
+            let bytes = encode(&Ledger::default(), &vec![7; samples]).unwrap();
+            if samples % 1_000 == 0 {
+                file.store(&bytes, samples % 2_000 == 0).unwrap();
+                assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default(), vec![7; samples]));
+            }
+        }
+        // The same two files, neither longer than before, took turns.
+        let after = [inode("ledger.checkpoint"), inode("ledger.new")];
+        assert!(after.contains(&current) && after.contains(&spare), "{after:?} {current:?} {spare:?}");
     }
 }

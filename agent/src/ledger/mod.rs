@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 pub use checkpoint::{CheckpointError, CheckpointFile};
 pub use minute::{Account, ClosedMinute, MINUTE_MS};
 pub use tick::{Holder, Tick};
-pub use timeline::{MAX_GAP_MS, Timeline};
+use timeline::minute_start;
+pub use timeline::{MAX_GAP_MS, Timeline, gap_limit_ms};
 
 /// A device without a tick has its minutes closed as unmetered after this long, in milliseconds; until then they stay
 /// open, since the counter of its next tick says how much energy they took.
@@ -35,6 +36,9 @@ pub struct Ledger {
     /// Ticks that were not later than the last one of their device.
     #[serde(default)]
     ignored_ticks: u64,
+    /// The last instant of which samples went out, by device (or another sensor's name), Unix milliseconds.
+    #[serde(default)]
+    sampled: BTreeMap<String, i64>,
 }
 
 impl Ledger {
@@ -54,6 +58,24 @@ impl Ledger {
         }
     }
 
+    /// Whether samples of `stream` (a device's UUID, or another sensor's name) at this instant may go out: never twice at one
+    /// instant, nor before what went out already, so that what is stored is what the ledger has booked. As in a
+    /// timeline, a step back by more than [`MAX_GAP_MS`] begins anew at the next full minute.
+    pub fn admit(&mut self, stream: &str, instant_ms: i64) -> bool {
+        let covered = self.covered_ms(stream);
+        let Some(last) = self.sampled.get(stream).copied().max(covered) else {
+            self.sampled.insert(stream.to_owned(), instant_ms);
+            return true;
+        };
+        let admitted = instant_ms > last;
+        if admitted {
+            self.sampled.insert(stream.to_owned(), instant_ms);
+        } else if instant_ms < last - MAX_GAP_MS {
+            self.sampled.insert(stream.to_owned(), minute_start(instant_ms) + MINUTE_MS);
+        }
+        admitted
+    }
+
     /// Closes, as unmetered, the minutes of devices without a tick for [`CLOSE_AFTER_MS`], and forgets those without one
     /// for [`MAX_GAP_MS`].
     pub fn advance(&mut self, now_ms: i64) {
@@ -64,6 +86,7 @@ impl Ledger {
             }
             now_ms - timeline.last_seen_ms() <= MAX_GAP_MS
         });
+        self.sampled.retain(|_, last| now_ms - *last <= MAX_GAP_MS);
     }
 
     /// The last instant that a device's timeline covers, in Unix milliseconds.

@@ -188,6 +188,29 @@ fn tick(instant_ms: i64, holder: Option<&str>, energy_mj: u64) -> Tick {
 }
 
 #[test]
+fn no_instant_goes_out_twice_and_ledger_and_samples_agree() {
+    let mut ledger = Ledger::default();
+    let mut admitted = Vec::new();
+    let mut booked = Vec::new();
+    let days = 3 * MAX_GAP_MS;
+    for after in [0, 1_000, 500, 1_000, -9_000, 2_000, -days, -days + 1_000, -days + MINUTE_MS + 1_000] {
+        let ignored = ledger.ignored_ticks();
+        if ledger.admit("GPU-1", START + after) {
+            admitted.push(after);
+        }
+        ledger.tick(tick(START + after, None, 0), SECOND);
+        if ledger.ignored_ticks() == ignored {
+            booked.push(after);
+        }
+    }
+    assert_eq!(admitted, [0, 1_000, 2_000, -days + MINUTE_MS + 1_000]);
+    assert_eq!(admitted, booked);
+    // A restart changes nothing of that.
+    let mut again: Ledger = serde_json::from_slice(&serde_json::to_vec(&ledger).unwrap()).unwrap();
+    assert!(!again.admit("GPU-1", START - days + 2_000) && again.admit("host", START));
+}
+
+#[test]
 fn a_minute_is_held_from_the_first_tick_on() {
     let mut ledger = Ledger::default();
     let minute = START - START % MINUTE_MS;

@@ -138,6 +138,6 @@ impl Timeline {
 }
 
 /// The start of the UTC minute that `instant_ms` is in (Unix milliseconds).
-fn minute_start(instant_ms: i64) -> i64 {
+pub(super) fn minute_start(instant_ms: i64) -> i64 {
     instant_ms - instant_ms.rem_euclid(MINUTE_MS)
 }

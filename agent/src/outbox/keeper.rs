@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -18,6 +19,8 @@ pub struct Keeper {
     dir: PathBuf,
     spool: Arc<Mutex<Spool>>,
     more: Arc<Notify>,
+    /// Whether samples have been dropped since all was sent: said once.
+    dropping: Arc<AtomicBool>,
     telemetry: Telemetry,
 }
 
@@ -29,7 +32,13 @@ impl Keeper {
     pub fn open(dir: &Path, limits: SpoolLimits, telemetry: Telemetry) -> Result<Self, SpoolError> {
         let mut spool = Spool::open(dir, limits)?;
         report(&mut spool, &telemetry);
-        Ok(Self { dir: dir.to_owned(), spool: Arc::new(Mutex::new(spool)), more: Arc::default(), telemetry })
+        Ok(Self {
+            dir: dir.to_owned(),
+            spool: Arc::new(Mutex::new(spool)),
+            more: Arc::default(),
+            dropping: Arc::default(),
+            telemetry,
+        })
     }
 
     /// Keeps records in this order, each as a whole; how many are kept. The first that can't be kept ends it.
@@ -38,13 +47,17 @@ impl Keeper {
     /// [`SpoolError`] of the first that can't be kept, with the number of those before it.
     pub async fn append(&self, records: Vec<Record>) -> Result<usize, (usize, SpoolError)> {
         let telemetry = self.telemetry.clone();
+        let dropping = Arc::clone(&self.dropping);
         let result = self
             .with(move |spool| {
                 for (index, record) in records.iter().enumerate() {
                     let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
                     if appended.dropped_samples > 0 {
                         telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
-                        tracing::warn!(dropped = appended.dropped_samples, "the spool is full, the oldest samples go");
+                        if !dropping.swap(true, Ordering::Relaxed) {
+                            let dropped = appended.dropped_samples;
+                            tracing::warn!(dropped, "the spool or its disk is full, the oldest samples go");
+                        }
                     }
                 }
                 Ok(records.len())
@@ -85,8 +98,12 @@ impl Keeper {
     /// [`SpoolError`].
     pub async fn acknowledge(&self, lane: Lane, end: Position) -> Result<(), SpoolError> {
         let telemetry = self.telemetry.clone();
+        let dropping = Arc::clone(&self.dropping);
         self.with(move |spool| {
             let result = spool.acknowledge(lane, end);
+            if spool.is_empty() && dropping.swap(false, Ordering::Relaxed) {
+                tracing::info!("no longer: the spool or its disk is full, the oldest samples go");
+            }
             report(spool, &telemetry);
             result
         })

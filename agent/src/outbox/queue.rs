@@ -202,7 +202,8 @@ impl Queue {
         if self.front_is_done() && self.segments.front().is_some_and(|front| front.bytes >= self.segment_bytes) {
             self.remove_front()?;
         }
-        self.acknowledged.write(&self.dir)
+        // A position that a full disk can't take brings records back after a restart, no more (invariant 4).
+        self.acknowledged.write(&self.dir).or_else(|error| if error.is_out_of_space() { Ok(()) } else { Err(error) })
     }
 
     /// Drops the oldest segment, whatever is in it; how many records were lost by that. `None`: there is nothing to drop.
@@ -212,12 +213,13 @@ impl Queue {
     pub fn drop_oldest(&mut self) -> Result<Option<u64>, SpoolError> {
         let Some(front) = self.segments.front() else { return Ok(None) };
         let lost = if front.number == self.acknowledged.segment && self.acknowledged.offset > HEADER_BYTES {
-            self.count_from(self.acknowledged)?
+            self.count_from(self.acknowledged).unwrap_or(front.records)
         } else {
             front.records
         };
         self.remove_front()?;
-        self.acknowledged.write(&self.dir)?;
+        // It is for want of room that this is called: without the position, what was acknowledged comes again, no more.
+        let _ = self.acknowledged.write(&self.dir);
         Ok(Some(lost))
     }
 
@@ -232,7 +234,8 @@ impl Queue {
         while !self.segments.is_empty() {
             self.remove_front()?;
         }
-        self.acknowledged.write(&self.dir)
+        let _ = self.acknowledged.write(&self.dir);
+        Ok(())
     }
 
     /// Bytes on disk.

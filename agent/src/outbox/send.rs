@@ -72,8 +72,10 @@ pub async fn run(keeper: Keeper, destination: Destination, telemetry: Telemetry,
             }
             Ok(Step::Failed(wait)) => wait,
             Err(error) => {
-                tracing::error!(error = chain(&error), "cannot read the spool");
-                sender.failures += 1;
+                sender.failures = sender.failures.saturating_add(1);
+                if sender.failures.is_power_of_two() {
+                    tracing::error!(error = chain(&error), attempts = sender.failures, "cannot use the spool");
+                }
                 jittered(backoff(sender.failures, MAX_BACKOFF))
             }
         };
@@ -218,7 +220,11 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
-        text.push_str(&format!(": {error}"));
+        // Some errors say their source themselves.
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text.push_str(&format!(": {said}"));
+        }
         source = error.source();
     }
     text
@@ -227,6 +233,14 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot open: {0}")]
+        struct Outer(#[source] std::io::Error);
+        assert_eq!(chain(&Outer(std::io::Error::other("no such file"))), "cannot open: no such file");
+    }
 
     #[test]
     fn waits_double_up_to_a_bound() {

@@ -99,7 +99,7 @@ impl Spool {
             match self.lane(lane).append(kind, payload, lane == Lane::Records) {
                 Ok(()) => return Ok(appended),
                 // The disk is full before the spool is: the oldest samples give way.
-                Err(error) if is_out_of_space(&error) => match self.samples.drop_oldest()? {
+                Err(error) if error.is_out_of_space() => match self.samples.drop_oldest()? {
                     Some(lost) => appended.dropped_samples += lost,
                     None => return Err(error),
                 },
@@ -179,11 +179,6 @@ impl Spool {
     }
 }
 
-fn is_out_of_space(error: &SpoolError) -> bool {
-    let kinds = [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded];
-    matches!(error, SpoolError::Io { source, .. } if kinds.contains(&source.kind()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +209,42 @@ mod tests {
         assert!(spool.bytes() <= LIMITS.max_bytes);
         let (lane, batch) = spool.peek(usize::MAX, usize::MAX).unwrap().unwrap();
         assert_eq!((lane, batch.records.len()), (Lane::Records, records));
+    }
+
+    #[test]
+    fn on_a_full_disk_the_oldest_samples_go_and_the_newest_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(dir.path(), LIMITS).unwrap();
+        spool.append(Kind::Samples, &[0; 91]).unwrap();
+        // Whatever is dropped, somebody else takes the room: the position never finds any.
+        std::os::unix::fs::symlink("/dev/full", dir.path().join("samples/acknowledged.new")).unwrap();
+        let (lane, batch) = spool.peek(1, 1).unwrap().unwrap();
+        spool.acknowledge(lane, batch.ends[0]).unwrap();
+        let mut dropped = 0;
+        for number in 1..=50 {
+            dropped += spool.append(Kind::Samples, &[number; 91]).unwrap().dropped_samples;
+        }
+        let kept = spool.peek(usize::MAX, usize::MAX).unwrap().unwrap().1.records;
+        let numbers: Vec<u8> = kept.iter().map(|record| record.payload[0]).collect();
+        assert_eq!(numbers, (numbers[0]..=50).collect::<Vec<_>>());
+        assert!(numbers.len() > 10 && dropped == u64::from(numbers[0]) - 1, "{dropped} {numbers:?}");
+        // A segment that can't be appended to makes room by the oldest ones, too.
+        let segments = || {
+            let entries = std::fs::read_dir(dir.path().join("samples")).unwrap().map(|entry| entry.unwrap().path());
+            let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "spool")).collect();
+            paths.sort();
+            paths
+        };
+        while std::fs::metadata(segments().pop().unwrap()).unwrap().len() >= LIMITS.segment_bytes {
+            spool.append(Kind::Samples, &[50; 91]).unwrap();
+        }
+        let last = segments().pop().unwrap();
+        drop(spool);
+        let mut spool = Spool::open(dir.path(), LIMITS).unwrap();
+        std::fs::remove_file(&last).unwrap();
+        std::os::unix::fs::symlink("/dev/full", &last).unwrap();
+        spool.append(Kind::Samples, &[51; 91]).unwrap();
+        assert!(spool.bytes() > 0 && !segments().contains(&last));
     }
 
     #[test]

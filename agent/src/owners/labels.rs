@@ -10,7 +10,7 @@ const TELLING: [&str; 9] =
     ["namespace", "pod", "container", "job", "department", "project", "experiment", "service", "model"];
 
 /// Longest value that is taken, in bytes; the rest is cut off.
-const MAX_VALUE_BYTES: usize = 256;
+const MAX_VALUE_BYTES: usize = super::label::MAX_BYTES;
 
 /// The owner that an environment (as `/proc/PID/environ` has it: `NAME=value`, each ended by NUL) names; `None` when it
 /// names nobody. `CONTADOR_OWNER_…` variables win over attributes of `OTEL_RESOURCE_ATTRIBUTES`.
@@ -45,12 +45,13 @@ pub fn variable(field: &str) -> String {
 fn resource_attributes(owner: &mut Owner, text: &str) {
     for (name, value) in text.split(',').filter_map(|pair| pair.split_once('=')) {
         if let Some((field, _)) = OWNER_ATTRIBUTES.iter().find(|(_, attribute)| *attribute == name.trim()) {
-            owner.set(field, clean(&percent_decoded(value)));
+            owner.set(field, clean(&String::from_utf8_lossy(&percent_decoded(value))));
         }
     }
 }
 
-fn percent_decoded(text: &str) -> String {
+/// The bytes of a text with `%XX` escapes; what is no escape stays as it is.
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
@@ -67,7 +68,7 @@ fn percent_decoded(text: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
 }
 
 fn clean(value: &str) -> &str {
@@ -103,8 +104,8 @@ mod tests {
     fn odd_bytes_are_no_danger() {
         let long = format!("CONTADOR_OWNER_JOB={}\0", "ñ".repeat(500));
         assert_eq!(owner_in(long.as_bytes()).unwrap().job.len(), 256);
-        assert_eq!(percent_decoded("100%"), "100%");
-        assert_eq!(percent_decoded("%zz%4"), "%zz%4");
+        assert_eq!(percent_decoded("100%"), b"100%");
+        assert_eq!(percent_decoded("%zz%4"), b"%zz%4");
         assert!(owner_in(b"CONTADOR_OWNER_JOB=\xff\xfe\0=\0==\0").is_some());
     }
 }

@@ -12,21 +12,41 @@ pub fn render_table(report: &ProbeReport, width: u16) -> String {
     let mut out = format!("{} at {taken}\n", report.node);
     match &report.host {
         Reading::Value(host) => out += &host_line(host),
-        absent => out += &absent_line("host", absent),
+        absent => out += &absent_line("host", absent, width),
     }
     match &report.gpus {
         Reading::Value(gpus) => out += &gpu_part(report, gpus, width),
-        absent => out += &format!("\n{}", absent_line("GPUs", absent)),
+        absent => out += &format!("\n{}", absent_line("GPUs", absent, width)),
     }
     match &report.disks {
         Reading::Value(disks) => out += &disk_part(disks, width),
-        absent => out += &format!("\n{}", absent_line("disks", absent)),
+        absent => out += &format!("\n{}", absent_line("disks", absent, width)),
     }
     out
 }
 
-fn absent_line<T>(what: &str, reading: &Reading<T>) -> String {
-    format!("{what}: {}\n", reading.missing().unwrap_or_default())
+fn absent_line<T>(what: &str, reading: &Reading<T>, width: u16) -> String {
+    wrapped(&format!("{what}: {}", reading.missing().unwrap_or_default()), width)
+}
+
+/// One line, broken at blanks so that it fits; what follows the first line is set in by two. A word that is too long
+/// stays whole.
+fn wrapped(line: &str, width: u16) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in line.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > usize::from(width) {
+            out += "\n  ";
+            column = 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += length;
+    }
+    out.push('\n');
+    out
 }
 
 fn host_line(host: &HostSample) -> String {
@@ -65,9 +85,11 @@ fn gpu_part(report: &ProbeReport, gpus: &ProbeGpus, width: u16) -> String {
     }
     for (identity, sample) in &gpus.devices {
         let lines = missing(identity, sample).into_iter();
-        out.extend(lines.map(|(name, reason)| format!("GPU {}: {name}: {reason}\n", identity.index)));
+        out.extend(lines.map(|(name, reason)| wrapped(&format!("GPU {}: {name}: {reason}", identity.index), width)));
     }
-    out.extend(gpus.unreadable.iter().map(|(index, reason)| format!("GPU {index}: failed ({reason})\n")));
+    out.extend(
+        gpus.unreadable.iter().map(|(index, reason)| wrapped(&format!("GPU {index}: failed ({reason})"), width)),
+    );
     out
 }
 

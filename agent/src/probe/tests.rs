@@ -124,6 +124,10 @@ fn a_node_without_a_driver_still_has_disks() {
     let text = render_table(&report, 80);
     assert!(text.contains("GPUs: unsupported (no NVIDIA driver: libnvidia-ml.so.1"), "{text}");
     assert!(text.contains("nvme0n1"), "{text}");
+    for line in render_table(&report, 60).lines() {
+        assert!(line.chars().count() <= 60, "{line}");
+    }
+    assert!(render_table(&report, 60).contains("libnvidia-ml.so.1:\n  cannot open shared object file)"), "{text}");
     assert_eq!(
         render_json(&report)["gpus"]["unsupported"],
         "no NVIDIA driver: libnvidia-ml.so.1: cannot open shared object file"

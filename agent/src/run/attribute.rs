@@ -8,13 +8,26 @@ use crate::ledger::Tick;
 use crate::ledger::tick::{holders, ppm};
 use crate::sensors::{GpuSample, Reading};
 
-/// The tick that a sample makes; `None` when the driver failed to say who holds the device: the state before holds on
-/// then, for as long as a state may.
+/// The tick that a sample makes; `None` when the driver failed to say who holds the device, and the state before still
+/// holds: until it is `stale`, that is, would be too old at the next tick.
 ///
 /// `owners` has the owner of each process that exists; when it is not `fresh`, a process that it lacks may be a new one,
-/// and there is no tick either. A driver that can't tell processes at all makes the holder
-/// *unattributed* while the device works or has memory in use.
-pub fn tick(sample: &GpuSample, simulated: bool, owners: &HashMap<u32, Owner>, fresh: bool) -> Option<Tick> {
+/// and there is no tick either. The holder is *unattributed*
+///
+/// - while the device works (its utilisation is above 0) and no process of it can be seen: the driver lists none, or those
+///   that it lists are not under `/proc`, as in a container without the host's PIDs;
+/// - while the device works or has memory in use, and the driver can't tell processes at all, or has failed to for as long
+///   as a state may hold.
+pub fn tick(
+    sample: &GpuSample,
+    simulated: bool,
+    owners: &HashMap<u32, Owner>,
+    fresh: bool,
+    stale: bool,
+) -> Option<Tick> {
+    let used = sample.memory_used_bytes.get().unwrap_or(0);
+    let busy = sample.utilization_gpu.get().is_some_and(|percent| percent > 0.0);
+    let unattributed = || holders([(Owner::of_kind(OwnerKind::Unattributed), used, None)]);
     let held = match &sample.processes {
         Reading::Value(processes) => {
             if !fresh && processes.iter().any(|process| !owners.contains_key(&process.pid)) {
@@ -24,15 +37,13 @@ pub fn tick(sample: &GpuSample, simulated: bool, owners: &HashMap<u32, Owner>, f
                 let owner = owners.get(&process.pid)?;
                 Some((owner.clone(), process.memory_bytes.get().unwrap_or(0), process.sm_util))
             });
-            holders(found)
+            let held = holders(found);
+            if held.is_empty() && busy { unattributed() } else { held }
         }
-        Reading::Unsupported(_) => {
-            let used = sample.memory_used_bytes.get().unwrap_or(0);
-            let busy = sample.utilization_gpu.get().unwrap_or(0.0) > 0.0;
-            let unknown = (busy || used > 0).then(|| (Owner::of_kind(OwnerKind::Unattributed), used, None));
-            holders(unknown)
-        }
-        Reading::Failed(_) => return None,
+        // A device of which nothing is known is not metered at all.
+        Reading::Failed(_) if !stale || sample.utilization_gpu.value().is_none() => return None,
+        Reading::Unsupported(_) | Reading::Failed(_) if busy || used > 0 => unattributed(),
+        Reading::Unsupported(_) | Reading::Failed(_) => Vec::new(),
     };
     Some(Tick {
         device: sample.uuid.clone(),
@@ -42,4 +53,68 @@ pub fn tick(sample: &GpuSample, simulated: bool, owners: &HashMap<u32, Owner>, f
         utilization_ppm: sample.utilization_gpu.get().map(|percent| ppm(percent / 100.0)),
         energy_mj: sample.energy_mj.get(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sensors::{GpuProcess, ProcessKind};
+
+    fn sample(utilization: f64, used: u64, processes: Reading<Vec<GpuProcess>>) -> GpuSample {
+        let narrow = || Reading::Unsupported(String::new());
+        let wide = || Reading::Unsupported(String::new());
+        GpuSample {
+            ts_ms: 1_000,
+            uuid: "GPU-1".into(),
+            utilization_gpu: Reading::Value(utilization),
+            utilization_memory: Reading::Unsupported(String::new()),
+            memory_total_bytes: wide(),
+            memory_used_bytes: Reading::Value(used),
+            memory_free_bytes: wide(),
+            memory_reserved_bytes: wide(),
+            power_mw: narrow(),
+            power_average_mw: narrow(),
+            power_instant_mw: narrow(),
+            energy_mj: wide(),
+            temperature_c: narrow(),
+            clock_sm_mhz: narrow(),
+            clock_memory_mhz: narrow(),
+            clock_graphics_mhz: narrow(),
+            processes,
+            rejected: 0,
+        }
+    }
+
+    fn held(sample: &GpuSample, stale: bool) -> Option<Vec<String>> {
+        let owners = HashMap::from([(7, Owner { department: "research".into(), ..Owner::default() })]);
+        let tick = tick(sample, false, &owners, true, stale)?;
+        Some(tick.holders.iter().map(|holder| holder.owner.label()).collect())
+    }
+
+    #[test]
+    fn a_device_that_works_is_never_idle() {
+        let process = |pid| {
+            let memory_bytes = Reading::Value(1);
+            GpuProcess { pid, kind: ProcessKind::Compute, memory_bytes, sm_util: None }
+        };
+        let unattributed = vec![Owner::of_kind(OwnerKind::Unattributed).label()];
+        let list = |pids: &[u32]| Reading::Value(pids.iter().map(|&pid| process(pid)).collect());
+        // A list that is there: a PID that can't be seen, or none at all.
+        for pids in [&[99][..], &[]] {
+            assert_eq!(held(&sample(40.0, 0, list(pids)), false), Some(unattributed.clone()), "{pids:?}");
+            assert_eq!(held(&sample(0.0, 1 << 30, list(pids)), false), Some(vec![]), "{pids:?}: the dead hold nothing");
+        }
+        assert_eq!(held(&sample(40.0, 0, list(&[7, 99])), false), Some(vec!["research".to_owned()]));
+        // No list.
+        let unsupported = || Reading::Unsupported("no".to_owned());
+        assert_eq!(held(&sample(40.0, 0, unsupported()), false), Some(unattributed.clone()));
+        assert_eq!(held(&sample(0.0, 1, unsupported()), false), Some(unattributed.clone()));
+        assert_eq!(held(&sample(0.0, 0, unsupported()), false), Some(vec![]));
+        let failed = || Reading::Failed("lost".to_owned());
+        assert_eq!(held(&sample(40.0, 0, failed()), false), None, "the state before holds");
+        assert_eq!(held(&sample(40.0, 0, failed()), true), Some(unattributed));
+        assert_eq!(held(&sample(0.0, 0, failed()), true), Some(vec![]));
+        let lost = GpuSample { utilization_gpu: Reading::Failed("lost".to_owned()), ..sample(0.0, 0, failed()) };
+        assert_eq!(held(&lost, true), None);
+    }
 }

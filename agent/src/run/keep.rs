@@ -1,13 +1,25 @@
 //! What a node keeps at a tick, and in which order: the ledger's checkpoint, then samples, minutes and events.
+//!
+//! Invariant: samples and minutes are in the spool only when a checkpoint that has them is on disk, and minutes leave the
+//! checkpoint only when they are in the spool. Whenever the agent is killed, it goes on from a ledger that knows
+//! everything that was handed on, and a minute never gets another content. While there is no checkpoint, nothing is handed
+//! on: it stays in memory, samples up to [`MAX_UNKEPT_BYTES`], minutes up to [`MAX_PENDING_MINUTES`] (from then on, time is
+//! not booked, and becomes unmetered).
 
 use super::node::Node;
-use crate::ledger::checkpoint;
+use crate::ledger::checkpoint::{self, CheckpointError};
 use crate::outbox::encode::{Points, infos, rows};
 use crate::outbox::send::chain;
 use crate::outbox::{Kind, Record};
 
 /// Most closed minutes in one record.
 const MINUTES_PER_RECORD: usize = 240;
+
+/// Most bytes of samples that wait for the checkpoint or the spool; beyond that the oldest go.
+const MAX_UNKEPT_BYTES: usize = 1 << 20;
+
+/// From so many minutes on that nobody could take over, no more are made.
+const MAX_PENDING_MINUTES: usize = 20_000;
 
 /// Most events that wait for a spool that can't take them.
 const MAX_EVENTS: usize = 100;
@@ -36,39 +48,86 @@ impl Trouble {
 }
 
 impl Node {
-    /// The state on disk is never behind what is in the spool: minutes and samples are in it before they are sent.
-    pub(super) async fn store_checkpoint(&mut self, samples: &[u8]) {
-        let durable = !self.ledger.pending().is_empty();
-        let stored = match checkpoint::encode(&self.ledger, samples) {
-            Ok(bytes) => {
-                let file = self.checkpoint.clone();
-                match tokio::task::spawn_blocking(move || file.store(&bytes, durable)).await {
-                    Ok(stored) => stored.map_err(|error| (error.is_out_of_space(), chain(&error))),
-                    Err(error) => Err((false, chain(&error))),
-                }
-            }
-            Err(error) => Err((false, chain(&error))),
-        };
-        if let Err((true, _)) = &stored
-            && let Err(error) = self.keeper.make_room().await
-        {
-            tracing::error!(error = chain(&error), "cannot drop samples for the checkpoint");
-        }
-        self.troubles.checkpoint.note("cannot write the ledger's checkpoint", stored.map_err(|(_, error)| error));
-    }
-
-    pub(super) async fn keep_samples(&mut self, payload: Vec<u8>) {
+    /// Takes over the samples of a tick, for the next checkpoint.
+    pub(super) fn hold_samples(&mut self, payload: Vec<u8>) {
         if payload.is_empty() {
             return;
         }
-        let kept = self.keeper.keep(Kind::Samples, payload).await.map_err(|error| chain(&error));
-        if kept.is_err() {
-            self.telemetry.dropped.with_label_values(&["samples", "spool"]).inc();
+        self.unkept.push_back(payload);
+        let mut bytes: usize = self.unkept.iter().map(Vec::len).sum();
+        while bytes > MAX_UNKEPT_BYTES && self.unkept.len() > 1 {
+            bytes -= self.unkept.pop_front().map_or(0, |oldest| oldest.len());
+            self.telemetry.dropped.with_label_values(&["samples", "unkept"]).inc();
         }
-        self.troubles.samples.note("cannot keep samples", kept);
     }
 
-    pub(super) async fn hand_on_minutes(&mut self) {
+    /// Whether the ledger may make more minutes.
+    pub(super) fn books(&self) -> bool {
+        self.ledger.pending().len() < MAX_PENDING_MINUTES
+    }
+
+    /// Keeps what a tick has made: see this file's invariant.
+    pub(super) async fn keep(&mut self) {
+        let stored = self.store_checkpoint().await;
+        self.telemetry.checkpoint_failing.set(stored.is_err().into());
+        self.checkpoint_fault = stored.clone().err();
+        self.troubles.checkpoint.note("cannot write the ledger's checkpoint, nothing is handed on", stored);
+        if self.checkpoint_fault.is_none() {
+            self.keep_samples().await;
+            self.hand_on_minutes().await;
+        }
+        let pending = i64::try_from(self.ledger.pending().len()).unwrap_or(i64::MAX);
+        self.telemetry.pending_minutes.set(pending);
+        self.keep_events().await;
+    }
+
+    /// Writes the checkpoint, with all samples that the spool lacks. On a full disk, samples give way to it: first the
+    /// oldest in the spool, when that is on the same disk, then all but the newest in the checkpoint itself.
+    async fn store_checkpoint(&mut self) -> Result<(), String> {
+        let Err(error) = self.store(0).await else { return Ok(()) };
+        if !error.is_out_of_space() {
+            return Err(chain(&error));
+        }
+        if self.one_disk {
+            match self.keeper.make_room().await {
+                Ok(()) => match self.store(0).await {
+                    Err(error) if error.is_out_of_space() => {}
+                    other => return other.map_err(|error| chain(&error)),
+                },
+                Err(error) => tracing::debug!(error = chain(&error), "cannot drop samples for the checkpoint"),
+            }
+        }
+        self.store(self.unkept.len().saturating_sub(1)).await.map_err(|error| chain(&error))
+    }
+
+    /// Writes the checkpoint without the oldest `without` of the samples that wait.
+    async fn store(&self, without: usize) -> Result<(), CheckpointError> {
+        // Encoded messages one after the other are one message with all their parts.
+        let samples: Vec<u8> = self.unkept.iter().skip(without).flatten().copied().collect();
+        let bytes = checkpoint::encode(&self.ledger, &samples)?;
+        let durable = !self.ledger.pending().is_empty();
+        let file = self.checkpoint.clone();
+        match tokio::task::spawn_blocking(move || file.store(&bytes, durable)).await {
+            Ok(stored) => stored,
+            Err(error) => Err(self.checkpoint.failed(std::io::Error::other(error))),
+        }
+    }
+
+    /// Hands on the samples that wait, which the checkpoint has.
+    pub(super) async fn keep_samples(&mut self) {
+        if self.unkept.is_empty() {
+            return;
+        }
+        let records = self.unkept.iter().map(|payload| Record { kind: Kind::Samples, payload: payload.clone() });
+        let (kept, result) = match self.keeper.append(records.collect()).await {
+            Ok(kept) => (kept, Ok(())),
+            Err((kept, error)) => (kept, Err(chain(&error))),
+        };
+        self.unkept.drain(..kept.min(self.unkept.len()));
+        self.troubles.samples.note("cannot keep samples", result);
+    }
+
+    async fn hand_on_minutes(&mut self) {
         let pending = self.ledger.pending();
         if pending.is_empty() {
             return;

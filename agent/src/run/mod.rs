@@ -4,10 +4,11 @@
 //! sample with the owners of its processes. The ledger takes that. [`keep`] writes its checkpoint, and puts the samples, and
 //! the minutes that have closed, into the spool, from where a task of its own sends them. [`node`] holds it together, and
 //! [`watch`] notices a lost driver and a clock that was set. The loop
-//! never waits for the collector. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
+//! never waits for the collector. [`export`] sends the agent's own counters, where that is wanted. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
 
 pub mod attribute;
 pub mod clock;
+mod export;
 mod keep;
 pub mod node;
 pub mod sensors;
@@ -75,6 +76,9 @@ pub enum RunError {
     /// A sensor's thread can't be started.
     #[error("cannot start the thread of a sensor")]
     Thread(#[source] io::Error),
+    /// The agent's own metrics can't be sent.
+    #[error("cannot send the agent's own metrics: {0}")]
+    Export(String),
     /// The agent's own counters can't be made.
     #[error("cannot make the agent's own metrics")]
     Telemetry(#[from] prometheus::Error),
@@ -100,6 +104,8 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
     std::fs::create_dir_all(&config.state_dir).map_err(state_error)?;
     let _lock = lock(&config)?;
     let telemetry = Telemetry::new()?;
+    let export =
+        export::Export::start(config.telemetry.as_deref(), &config.node, &telemetry).map_err(RunError::Export)?;
     let keeper = Keeper::open(&config.spool_dir, config.spool, telemetry.clone())?;
     let endpoint = Endpoint::from_shared(config.endpoint.clone())
         .map_err(|source| RunError::Endpoint { endpoint: config.endpoint.clone(), source })?
@@ -154,6 +160,9 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
     }
     if tokio::time::timeout_at(deadline, server).await.is_err() {
         late("the HTTP listener");
+    }
+    if let Some(export) = export {
+        export.stop().await;
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! One node: what happens at a tick.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use contador_schemas::owner::Owner;
@@ -12,8 +14,8 @@ use super::sensors::{GpuAnswer, Sensors};
 use super::{Options, RunError};
 use crate::config::Config;
 use crate::http::Health;
-use crate::ledger::Ledger;
 use crate::ledger::checkpoint::{CheckpointFile, Loaded};
+use crate::ledger::{self, Ledger};
 use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
@@ -41,8 +43,12 @@ pub struct Node {
     pub(super) fault: Option<String>,
     pub(super) events: Vec<Event>,
     pub(super) troubles: Troubles,
-    /// Samples that the checkpoint has and the spool may lack.
-    last_samples: Vec<u8>,
+    /// Samples that the spool lacks, the oldest first.
+    pub(super) unkept: VecDeque<Vec<u8>>,
+    /// Why the last checkpoint could not be written.
+    pub(super) checkpoint_fault: Option<String>,
+    /// Whether the checkpoint and the spool share a file system.
+    pub(super) one_disk: bool,
     pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
 }
 
@@ -60,11 +66,12 @@ impl Node {
     ) -> Result<Self, RunError> {
         let checkpoint = CheckpointFile::new(&config.state_dir);
         let mut events = Vec::new();
-        let mut last_samples = Vec::new();
+        let mut unkept = VecDeque::new();
         let ledger = match checkpoint.load()? {
             Loaded::Nothing => Ledger::default(),
             Loaded::Ledger(ledger, samples) => {
-                last_samples = samples;
+                // A kill may have taken them from the spool.
+                unkept.extend((!samples.is_empty()).then_some(samples));
                 *ledger
             }
             Loaded::Corrupt(reason) => {
@@ -90,15 +97,16 @@ impl Node {
             fault: None,
             events,
             troubles: Troubles::default(),
-            last_samples,
+            unkept,
+            checkpoint_fault: None,
+            one_disk: disk(&config.state_dir) == disk(&config.spool_dir),
             last_tick: None,
         })
     }
 
     /// Says that the agent has started, and keeps what a kill may have taken from the spool.
     pub async fn started(&mut self) {
-        let samples = std::mem::take(&mut self.last_samples);
-        self.keep_samples(samples).await;
+        self.keep_samples().await;
         let message = format!("contador-agent {} started", env!("CARGO_PKG_VERSION"));
         self.events.push(Event::new(now_ms(), "agent_started", message));
         self.keep_events().await;
@@ -127,19 +135,34 @@ impl Node {
         if let Some(gpus) = gpus {
             self.take_gpus(gpus, &mut points, instant_ms, deadline).await;
         }
-        for disk in disks.and_then(|disks| logged("disks", disks)).unwrap_or_default() {
-            samples::disk(&mut points, &disk);
+        let disks = disks.and_then(|disks| logged("disks", disks)).unwrap_or_default();
+        if disks.first().is_some_and(|disk| self.admit("disks", "disks", disk.ts_ms)) {
+            disks.iter().for_each(|disk| samples::disk(&mut points, disk));
         }
-        if let Some(host) = host.and_then(|host| logged("host", host)) {
+        if let Some(host) = host.and_then(|host| logged("host", host))
+            && self.admit("host", "host", host.ts_ms)
+        {
             samples::host(&mut points, &host);
         }
-        self.ledger.advance(instant_ms);
-        let samples = if points.is_empty() { Vec::new() } else { points.encode(&self.identity) };
-        self.store_checkpoint(&samples).await;
-        self.keep_samples(samples).await;
-        self.hand_on_minutes().await;
-        self.keep_events().await;
+        if self.books() {
+            self.ledger.advance(instant_ms);
+        }
+        self.events.extend(self.sensors.take_restarted().into_iter().map(|sensor| {
+            Event::new(instant_ms, "sensor_restarted", format!("the sensor {sensor} panicked and was started again"))
+        }));
+        self.hold_samples(if points.is_empty() { Vec::new() } else { points.encode(&self.identity) });
+        self.keep().await;
+        self.show_health();
         self.telemetry.ticks.with_label_values(&["done"]).inc();
+    }
+
+    /// See [`Ledger::admit`]; what is left out is counted.
+    fn admit(&mut self, stream: &str, sensor: &str, instant_ms: i64) -> bool {
+        let admitted = self.ledger.admit(stream, instant_ms);
+        if !admitted {
+            self.telemetry.samples_set_back.with_label_values(&[sensor]).inc();
+        }
+        admitted
     }
 
     async fn take_gpus(
@@ -171,8 +194,17 @@ impl Node {
         for sample in &answer.samples {
             let simulated = self.gpus.iter().any(|gpu| gpu.uuid == sample.uuid && gpu.simulated);
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
-            samples::gpu(points, sample, simulated);
-            if let Some(tick) = attribute::tick(sample, simulated, &self.owners, fresh) {
+            // What the ledger has covered must be asked before it takes this tick.
+            if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
+                samples::gpu(points, sample, simulated);
+            }
+            let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
+            let limit_ms = ledger::gap_limit_ms(self.interval);
+            let covered = self.ledger.covered_ms(&sample.uuid);
+            let stale = covered.is_none_or(|covered| sample.ts_ms + interval_ms - covered > limit_ms);
+            if let Some(tick) = attribute::tick(sample, simulated, &self.owners, fresh, stale)
+                && self.books()
+            {
                 self.ledger.tick(tick, self.interval);
             }
         }
@@ -180,6 +212,11 @@ impl Node {
         self.telemetry.ledger_ignored.inc_by(ignored.saturating_sub(self.ignored_ticks));
         self.ignored_ticks = ignored;
     }
+}
+
+/// The file system that a folder is on.
+fn disk(dir: &Path) -> Option<u64> {
+    std::fs::metadata(dir).ok().map(|metadata| metadata.dev())
 }
 
 fn logged<T>(sensor: &str, result: Result<T, String>) -> Option<T> {

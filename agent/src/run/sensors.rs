@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use contador_schemas::owner::Owner;
 use tokio::time::Instant;
@@ -19,6 +20,9 @@ use crate::telemetry::Telemetry;
 
 /// How long to wait before the driver is opened once more, in milliseconds.
 const REOPEN_MS: i64 = 10_000;
+
+/// How soon a thread that has panicked may be started once more.
+const RESPAWN: Duration = Duration::from_secs(10);
 
 /// How long handles stay released, in milliseconds.
 const RELEASED_MS: i64 = 60_000;
@@ -50,15 +54,49 @@ pub struct GpuAnswer {
 }
 
 /// One sensor's thread, and what was last said about it in the log.
-#[derive(Debug)]
 pub struct Watched<T> {
     thread: SensorThread<T>,
+    spawn: Box<dyn Fn() -> std::io::Result<SensorThread<T>> + Send + Sync>,
     silent: bool,
+    /// When it may be started again, after a panic.
+    respawn_at: Option<Instant>,
+    restarted: bool,
+}
+
+impl<T> std::fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("silent", &self.silent).finish_non_exhaustive()
+    }
 }
 
 impl<T: Send + 'static> Watched<T> {
-    fn new(thread: std::io::Result<SensorThread<T>>) -> Result<Self, RunError> {
-        Ok(Self { thread: thread.map_err(RunError::Thread)?, silent: false })
+    fn new(spawn: impl Fn() -> std::io::Result<SensorThread<T>> + Send + Sync + 'static) -> Result<Self, RunError> {
+        let thread = spawn().map_err(RunError::Thread)?;
+        Ok(Self { thread, spawn: Box::new(spawn), silent: false, respawn_at: None, restarted: false })
+    }
+
+    /// Its name, when it was started again since the last call.
+    fn take_restarted(&mut self) -> Option<&'static str> {
+        std::mem::take(&mut self.restarted).then(|| self.thread.name())
+    }
+
+    /// Starts a thread in place of one that has panicked: at once, and then no more often than every [`RESPAWN`].
+    fn respawn(&mut self, telemetry: &Telemetry) -> &'static str {
+        const ENDED: &str = "its thread has ended";
+        let now = Instant::now();
+        if self.respawn_at.is_some_and(|at| now < at) {
+            return ENDED;
+        }
+        self.respawn_at = Some(now + RESPAWN);
+        match (self.spawn)() {
+            Ok(thread) => {
+                self.thread = thread;
+                self.restarted = true;
+                telemetry.sensor_restarts.with_label_values(&[self.thread.name()]).inc();
+                "its thread has panicked, and was started again"
+            }
+            Err(_) => ENDED,
+        }
     }
 
     /// Asks for a sample at `ts_ms`.
@@ -80,7 +118,7 @@ impl<T: Send + 'static> Watched<T> {
                 return Some(value);
             }
             Answer::Stuck(since) => format!("no answer since {} ms", since.as_millis()),
-            Answer::Gone => "its thread has ended".to_owned(),
+            Answer::Gone => self.respawn(telemetry).to_owned(),
             Answer::Idle => return None,
         };
         if !std::mem::replace(&mut self.silent, true) {
@@ -110,37 +148,55 @@ impl Sensors {
     /// # Errors
     /// [`RunError::Thread`].
     pub fn start(config: &Config, library: NvmlLibrary, release: Release) -> Result<Self, RunError> {
-        let roots = config.roots.clone();
         let pids = Arc::new(Mutex::new(Vec::new()));
-        let (proc, wanted) = (roots.proc.clone(), Arc::clone(&pids));
+        let wanted = Arc::clone(&pids);
+        let (gpu_roots, disk_roots, host_roots) = (config.roots.clone(), config.roots.clone(), config.roots.clone());
+        let roots = config.roots.clone();
         Ok(Self {
-            gpus: Watched::new(SensorThread::spawn("gpus", move || {
-                let mut reader = GpuReader { library, proc, release, open: None, retry_ms: 0, fault: None };
-                move |ts_ms| reader.sample(ts_ms)
-            }))?,
-            disks: Watched::new({
-                let (proc, sys) = (roots.proc.clone(), roots.sys.clone());
+            gpus: Watched::new(move || {
+                let (library, proc, release) = (library.clone(), gpu_roots.proc.clone(), release.clone());
+                SensorThread::spawn("gpus", move || {
+                    let mut reader = GpuReader { library, proc, release, open: None, retry_ms: 0, fault: None };
+                    move |ts_ms| reader.sample(ts_ms)
+                })
+            })?,
+            disks: Watched::new(move || {
+                let (proc, sys) = (disk_roots.proc.clone(), disk_roots.sys.clone());
                 SensorThread::spawn("disks", move || {
                     let mut disks = Disks::new(proc, sys);
                     move |ts_ms| disks.sample(ts_ms).map_err(|error| chain(&error))
                 })
             })?,
-            host: Watched::new({
-                let proc = roots.proc.clone();
+            host: Watched::new(move || {
+                let proc = host_roots.proc.clone();
                 SensorThread::spawn("host", move || {
                     let mut host = Host::new(proc);
                     move |ts_ms| host.sample(ts_ms).map_err(|error| chain(&error))
                 })
             })?,
-            owners: Watched::new(SensorThread::spawn("owners", move || {
-                let mut owners = ProcessOwners::new(roots.proc, roots.passwd);
-                move |ts_ms| {
-                    let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    (ts_ms, owners.resolve(&pids, ts_ms))
-                }
-            }))?,
+            owners: Watched::new(move || {
+                let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&wanted));
+                SensorThread::spawn("owners", move || {
+                    let mut owners = ProcessOwners::new(proc, passwd);
+                    move |ts_ms| {
+                        let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                        (ts_ms, owners.resolve(&pids, ts_ms))
+                    }
+                })
+            })?,
             pids,
         })
+    }
+
+    /// The sensors whose threads had panicked and were started again since the last call.
+    pub fn take_restarted(&mut self) -> Vec<&'static str> {
+        let names = [
+            self.gpus.take_restarted(),
+            self.disks.take_restarted(),
+            self.host.take_restarted(),
+            self.owners.take_restarted(),
+        ];
+        names.into_iter().flatten().collect()
     }
 
     /// Says whose owners are wanted by the next request.
@@ -203,4 +259,31 @@ impl GpuReader {
 
 fn is_lost(sample: &GpuSample) -> bool {
     matches!(sample.memory_total_bytes, Reading::Failed(_)) && matches!(sample.processes, Reading::Failed(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_sensor_that_panics_is_started_again() {
+        let telemetry = Telemetry::new().unwrap();
+        let mut watched = Watched::new(|| {
+            SensorThread::spawn("broken", || {
+                |ts_ms: i64| if ts_ms == 1 { std::panic::resume_unwind(Box::new("on purpose")) } else { ts_ms }
+            })
+        })
+        .unwrap();
+        let far = || Instant::now() + Duration::from_secs(3_600);
+        watched.request(1);
+        assert_eq!(watched.collect(far(), 1, &telemetry).await, None);
+        assert_eq!((watched.take_restarted(), watched.take_restarted()), (Some("broken"), None));
+        assert_eq!(telemetry.sensor_restarts.with_label_values(&["broken"]).get(), 1);
+        watched.request(2);
+        assert_eq!(watched.collect(far(), 2, &telemetry).await, Some(2));
+        // And not in a loop.
+        watched.request(1);
+        assert_eq!(watched.collect(far(), 1, &telemetry).await, None);
+        assert_eq!(watched.take_restarted(), None);
+    }
 }

@@ -30,8 +30,14 @@ impl Node {
             _ => None,
         };
         self.events.extend(event.map(|(kind, message)| Event::new(instant_ms, kind, message)));
-        self.health.set(fault.clone().map_or(Ok(()), Err));
         self.fault = fault;
+    }
+
+    /// Shows at `/readyz` how the node is after a tick.
+    pub(super) fn show_health(&self) {
+        let checkpoint = self.checkpoint_fault.as_ref().map(|fault| format!("nothing is handed on: {fault}"));
+        let faults: Vec<String> = checkpoint.into_iter().chain(self.fault.clone()).collect();
+        self.health.set(if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) });
     }
 
     /// Compares the wall clock with the one that nobody can set.

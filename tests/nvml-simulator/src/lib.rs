@@ -13,13 +13,15 @@
 //! - `CONTADOR_NVML_TIME_SCALE`: simulated seconds in a real one, such as `60`; default 1.
 //! - `CONTADOR_NVML_SEED`: replaces the scenario's `seed`, so that two machines with one scenario differ in UUIDs.
 //!
-//! Beside NVML's symbols it exports `contador_nvml_simulator_load`, `contador_nvml_simulator_hold_clock` and
-//! `contador_nvml_simulator_run_clock`. Their C declarations:
+//! Beside NVML's symbols it exports `contador_nvml_simulator_load`, `contador_nvml_simulator_seed`,
+//! `contador_nvml_simulator_hold_clock` and `contador_nvml_simulator_run_clock`. Their C declarations:
 //!
 //! ```c
 //! // Takes the scenario at `path` (NULL: the built-in one) from the next nvmlInit on. 0, or 1 with the reason,
 //! // cut to `length` bytes and ended by a NUL, in `message` (which may be NULL).
 //! int contador_nvml_simulator_load(const char *path, char *message, unsigned length);
+//! // From the next load or nvmlInit on, the seed of scenarios that have none (NULL: the same everywhere).
+//! void contador_nvml_simulator_seed(const char *seed);
 //! // Stops the simulated clock at `milliseconds` after its start. It never goes back: an earlier instant gives 1.
 //! int contador_nvml_simulator_hold_clock(unsigned long long milliseconds);
 //! // Lets a held clock go on from where it stands.

@@ -122,12 +122,13 @@ fn alive(spec: &GpuSpec, found: &BTreeMap<String, Vec<u32>>) -> Alive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Seed;
     use std::fs;
     use std::path::Path;
 
     fn machine(settings: &str, root: &Path) -> Machine {
         let text = format!("[[gpu]]\nmodel = \"h100-80gb\"\n{settings}");
-        Machine::new(Scenario::parse(Path::new("test"), &text, None).expect("a scenario"), root.to_owned())
+        Machine::new(Scenario::parse(Path::new("test"), &text, Seed::default()).expect("a scenario"), root.to_owned())
     }
 
     #[test]

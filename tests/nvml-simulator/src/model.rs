@@ -141,13 +141,13 @@ fn between((low, high): (u32, u32), utilization: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Scenario;
+    use crate::scenario::{Scenario, Seed};
     use proptest::prelude::*;
     use std::path::Path;
 
     fn gpu(settings: &str) -> GpuSpec {
         let text = format!("[[gpu]]\nmodel = \"h100-80gb\"\n{settings}");
-        Scenario::parse(Path::new("test"), &text, None).expect("a scenario").gpus.remove(0)
+        Scenario::parse(Path::new("test"), &text, Seed::default()).expect("a scenario").gpus.remove(0)
     }
 
     const TWO_PROCESSES: &str = r#"

@@ -36,6 +36,14 @@ pub enum SpoolError {
     },
 }
 
+impl SpoolError {
+    /// True when the disk is full.
+    pub fn is_out_of_space(&self) -> bool {
+        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, Self::Io { source, .. } if kinds.contains(&source.kind()))
+    }
+}
+
 /// Names what was tried on which file.
 pub(super) fn io_error<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> SpoolError + use<'a> {
     move |source| SpoolError::Io { action, path: path.to_owned(), source }

@@ -18,12 +18,14 @@ pub struct NvmlLibrary {
     /// The simulator's scenario; absent: what `CONTADOR_NVML_SCENARIO` names, or its built-in one. Only for the
     /// simulator: the driver's library refuses it.
     pub scenario: Option<PathBuf>,
+    /// The simulator's seed, where neither the scenario nor `CONTADOR_NVML_SEED` has one. Only for the simulator.
+    pub seed: Option<String>,
 }
 
 impl NvmlLibrary {
     /// The driver's library at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: Some(path.into()), scenario: None }
+        Self { path: Some(path.into()), ..Self::default() }
     }
 
     /// The simulator with a scenario, as `--simulate SCENARIO` asks for.
@@ -37,7 +39,13 @@ impl NvmlLibrary {
         let named = std::env::var_os("CONTADOR_NVML_SIMULATOR").map(PathBuf::from);
         let program = std::env::current_exe().ok();
         let path = search(named, program.as_deref())?;
-        Ok(Self { path: Some(path), scenario })
+        Ok(Self { path: Some(path), scenario, seed: None })
+    }
+
+    /// The simulator with GPUs of its own for this node: their UUIDs are another node's nowhere.
+    #[must_use]
+    pub fn seeded(self, node: &str) -> Self {
+        Self { seed: Some(node.to_owned()), ..self }
     }
 
     fn shown(&self) -> String {
@@ -127,10 +135,11 @@ fn shown(paths: &[PathBuf]) -> String {
 /// Loads and starts the library; true when it is the simulator, however it was named.
 pub(super) fn open(library: &NvmlLibrary) -> Result<(Nvml, bool), SensorError> {
     // Keeps the simulator loaded, and with it the scenario, until NVML has opened it once more.
-    let _loaded = match (&library.path, &library.scenario) {
-        (Some(path), Some(scenario)) => Some(simulator::load(path, scenario)?),
-        (None, Some(_)) => return Err(SensorError::NotTheSimulator { library: library.shown() }),
-        (_, None) => None,
+    let (scenario, seed) = (library.scenario.as_deref(), library.seed.as_deref());
+    let _loaded = match &library.path {
+        _ if scenario.is_none() && seed.is_none() => None,
+        Some(path) => Some(simulator::load(path, scenario, seed)?),
+        None => return Err(SensorError::NotTheSimulator { library: library.shown() }),
     };
     let mut builder = Nvml::builder();
     if let Some(path) = &library.path {
@@ -182,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_scenario_is_for_the_simulator_only() {
-        let library = NvmlLibrary { path: None, scenario: Some("s.toml".into()) };
+        let library = NvmlLibrary { scenario: Some("s.toml".into()), ..NvmlLibrary::default() };
         assert!(matches!(open(&library), Err(SensorError::NotTheSimulator { .. })));
     }
 }

@@ -27,6 +27,18 @@ unsafe extern "C" fn contador_nvml_simulator_load(path: *const c_char, message: 
     1
 }
 
+/// Takes a seed for scenarios without one (null: none), from the next load or init on.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn contador_nvml_simulator_seed(seed: *const c_char) {
+    let seed = if seed.is_null() {
+        None
+    } else {
+        // SAFETY: not null, and then a C string by contract.
+        Some(unsafe { CStr::from_ptr(seed) }.to_string_lossy().into_owned())
+    };
+    simulator().seed(seed);
+}
+
 /// Holds the clock at `milliseconds`; 0, or 1 when it is already later.
 #[unsafe(no_mangle)]
 extern "C" fn contador_nvml_simulator_hold_clock(milliseconds: c_ulonglong) -> c_int {

@@ -10,14 +10,17 @@ use super::code;
 use crate::clock::Clock;
 use crate::machine::{Machine, View};
 use crate::scenario::call::{Answer, Call, Refusal};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError, Seed};
 
 /// How long a look at the machine's processes is good for, in real milliseconds.
 const RESCAN_MS: f64 = 500.0;
 
-static SIMULATOR: Mutex<Simulator> = Mutex::new(Simulator { scenario: None, clock: None, machine: None, inits: 0 });
+static SIMULATOR: Mutex<Simulator> =
+    Mutex::new(Simulator { seed: None, scenario: None, clock: None, machine: None, inits: 0 });
 
 pub(super) struct Simulator {
+    /// What `contador_nvml_simulator_seed` took.
+    seed: Option<String>,
     /// What `contador_nvml_simulator_load` took; otherwise the environment says.
     scenario: Option<Scenario>,
     clock: Option<Clock>,
@@ -34,15 +37,23 @@ pub(super) fn simulator() -> MutexGuard<'static, Simulator> {
 impl Simulator {
     /// Takes the scenario of a file, or the built-in one, from the next init on.
     pub(super) fn load(&mut self, path: Option<&Path>) -> Result<(), ScenarioError> {
-        self.scenario = Some(scenario(path)?);
+        self.scenario = Some(scenario(path, self.seed.as_deref())?);
         Ok(())
+    }
+
+    /// Takes a seed for scenarios without one, from the next load or init on.
+    pub(super) fn seed(&mut self, seed: Option<String>) {
+        self.seed = seed;
     }
 
     pub(super) fn init(&mut self) -> Result<(), ScenarioError> {
         if self.inits == 0 {
             let scenario = match &self.scenario {
                 Some(scenario) => scenario.clone(),
-                None => scenario(std::env::var_os("CONTADOR_NVML_SCENARIO").map(PathBuf::from).as_deref())?,
+                None => scenario(
+                    std::env::var_os("CONTADOR_NVML_SCENARIO").map(PathBuf::from).as_deref(),
+                    self.seed.as_deref(),
+                )?,
             };
             if self.machine.as_ref().is_none_or(|machine| *machine.scenario() != scenario) {
                 self.machine = Some(Machine::new(scenario, PathBuf::from("/proc")));
@@ -71,11 +82,12 @@ impl Simulator {
     }
 }
 
-fn scenario(path: Option<&Path>) -> Result<Scenario, ScenarioError> {
-    let seed = std::env::var("CONTADOR_NVML_SEED").ok();
+fn scenario(path: Option<&Path>, otherwise: Option<&str>) -> Result<Scenario, ScenarioError> {
+    let forced = std::env::var("CONTADOR_NVML_SEED").ok();
+    let seed = Seed { forced: forced.as_deref(), otherwise };
     match path {
-        Some(path) => Scenario::read(path, seed.as_deref()),
-        None => Scenario::built_in(seed.as_deref()),
+        Some(path) => Scenario::read(path, seed),
+        None => Scenario::built_in(seed),
     }
 }
 

@@ -118,6 +118,18 @@ impl Fault {
     }
 }
 
+/// What makes the UUIDs of one scenario differ from those of another: `forced`, else the scenario's own, else `otherwise`,
+/// else the same everywhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seed<'a> {
+    /// Before the scenario's own.
+    pub forced: Option<&'a str>,
+    /// For a scenario that has none.
+    pub otherwise: Option<&'a str>,
+}
+
+const DEFAULT_SEED: &str = "contador";
+
 /// The scenario that is used when no file is named.
 const BUILT_IN: &str = r#"
 [[gpu]]
@@ -132,25 +144,25 @@ impl Scenario {
     ///
     /// # Errors
     /// Never, short of a mistake in this crate.
-    pub fn built_in(seed: Option<&str>) -> Result<Self, ScenarioError> {
+    pub fn built_in(seed: Seed<'_>) -> Result<Self, ScenarioError> {
         Self::parse(Path::new("built-in scenario"), BUILT_IN, seed)
     }
 
-    /// Reads a scenario file. `seed` replaces the file's.
+    /// Reads a scenario file.
     ///
     /// # Errors
     /// When the file cannot be read or is not a scenario; the message names path, key and expectation.
-    pub fn read(path: &Path, seed: Option<&str>) -> Result<Self, ScenarioError> {
+    pub fn read(path: &Path, seed: Seed<'_>) -> Result<Self, ScenarioError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ScenarioError::Read { path: path.to_owned(), source })?;
         Self::parse(path, &text, seed)
     }
 
-    /// Reads a scenario from `text`; `path` is for messages. `seed` replaces the text's.
+    /// Reads a scenario from `text`; `path` is for messages.
     ///
     /// # Errors
     /// When it is not a scenario; the message names path, key and expectation.
-    pub fn parse(path: &Path, text: &str, seed: Option<&str>) -> Result<Self, ScenarioError> {
+    pub fn parse(path: &Path, text: &str, seed: Seed<'_>) -> Result<Self, ScenarioError> {
         let raw: raw::Scenario = toml::from_str(text).map_err(|error| ScenarioError::Parse {
             path: path.to_owned(),
             message: error.to_string().trim_end().to_owned(),
@@ -159,9 +171,9 @@ impl Scenario {
     }
 }
 
-fn check(raw: raw::Scenario, seed: Option<&str>) -> Result<Scenario, Fault> {
+fn check(raw: raw::Scenario, seed: Seed<'_>) -> Result<Scenario, Fault> {
     let cuda_version = values::cuda_version("cuda_version", &raw.cuda_version)?;
-    let seed = seed.unwrap_or(&raw.seed);
+    let seed = seed.forced.or(raw.seed.as_deref()).or(seed.otherwise).unwrap_or(DEFAULT_SEED);
     let mut gpus = Vec::new();
     let mut seen = BTreeSet::new();
     for (position, gpu) in raw.gpu.iter().enumerate() {

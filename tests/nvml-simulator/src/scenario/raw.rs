@@ -9,8 +9,7 @@ use toml::Value;
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
     /// Makes the UUIDs of this scenario differ from those of another one.
-    #[serde(default = "seed")]
-    pub seed: String,
+    pub seed: Option<String>,
     #[serde(default = "driver_version")]
     pub driver_version: String,
     #[serde(default = "nvml_version")]
@@ -59,10 +58,6 @@ pub(super) struct Process {
     pub sm_util: f64,
     #[serde(default)]
     pub graphics: bool,
-}
-
-fn seed() -> String {
-    "contador".to_owned()
 }
 
 fn driver_version() -> String {

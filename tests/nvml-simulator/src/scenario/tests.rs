@@ -3,7 +3,7 @@
 use super::*;
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-    Scenario::parse(Path::new("s.toml"), text, None)
+    Scenario::parse(Path::new("s.toml"), text, Seed::default())
 }
 
 fn fault(text: &str) -> String {
@@ -12,9 +12,9 @@ fn fault(text: &str) -> String {
 
 #[test]
 fn the_built_in_scenario_has_two_gpus_with_uuids_of_the_seed() {
-    let one = Scenario::built_in(None).expect("built in");
-    let again = Scenario::built_in(None).expect("built in");
-    let other = Scenario::built_in(Some("node-b")).expect("built in");
+    let one = Scenario::built_in(Seed::default()).expect("built in");
+    let again = Scenario::built_in(Seed::default()).expect("built in");
+    let other = Scenario::built_in(Seed { forced: Some("node-b"), otherwise: None }).expect("built in");
     assert_eq!(one, again);
     assert_eq!(one.gpus.len(), 2);
     assert_ne!(one.gpus[0].uuid, one.gpus[1].uuid);
@@ -23,9 +23,22 @@ fn the_built_in_scenario_has_two_gpus_with_uuids_of_the_seed() {
 }
 
 #[test]
+fn a_seed_is_forced_or_the_scenarios_own_or_the_callers() {
+    let uuid = |text: &str, forced, otherwise| {
+        let seed = Seed { forced, otherwise };
+        Scenario::parse(Path::new("s.toml"), text, seed).expect("a scenario").gpus[0].uuid.clone()
+    };
+    let (plain, own) = ("[[gpu]]\nmodel = \"l4\"", "seed = \"own\"\n[[gpu]]\nmodel = \"l4\"");
+    assert_ne!(uuid(plain, None, Some("a")), uuid(plain, None, Some("b")));
+    assert_eq!(uuid(own, None, Some("a")), uuid(own, None, Some("b")));
+    assert_eq!(uuid(own, Some("f"), Some("a")), uuid(plain, Some("f"), None));
+    assert_eq!(uuid(plain, None, Some("own")), uuid(own, None, None));
+}
+
+#[test]
 fn the_example_file_is_a_scenario() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/example.toml");
-    let scenario = Scenario::read(&path, None).expect("the example");
+    let scenario = Scenario::read(&path, Seed::default()).expect("the example");
     assert_eq!(scenario.gpus.len(), 4);
 }
 
@@ -85,7 +98,7 @@ fn faults_name_path_key_and_expectation() {
     assert!(fault(&format!("{gpu}utilisation = 1")).contains("unknown field `utilisation`"), "the key is named");
     assert!(fault(&format!("{gpu}utilisation = 1")).contains("line 3"), "and its line");
     assert!(
-        Scenario::read(Path::new("/nonexistent/s.toml"), None)
+        Scenario::read(Path::new("/nonexistent/s.toml"), Seed::default())
             .expect_err("no file")
             .to_string()
             .contains("/nonexistent/s.toml: No such file or directory (os error 2): expected a readable scenario file")
