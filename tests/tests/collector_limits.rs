@@ -49,7 +49,7 @@ async fn too_large_is_permanent() {
 #[tokio::test]
 async fn small_bodies_that_become_large_are_refused_before_they_do() {
     let engine = Engine::start().unwrap();
-    let collector = Collector::start(engine.url(), "").unwrap();
+    let collector = Collector::start(engine.url(), "[ingest]\ninflight_mib = 256\n").unwrap();
     collector.ready().await.unwrap();
     let mut metric = gauge("g", 1.0, now() * SECOND, &[]);
     let Some(Data::Gauge(points)) = &mut metric.data else { panic!("a gauge") };

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Brand, Clock, PcieUtilCounter, TemperatureSensor};
@@ -181,7 +182,16 @@ struct Process(Child);
 
 impl Process {
     fn with(variable: &str, value: &str) -> Self {
-        Self(Command::new("cat").env(variable, value).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat"))
+        let child =
+            Command::new("cat").env(variable, value).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+        // spawn() returns as soon as the child has its own memory, which may be before its environment is in it.
+        let environ = format!("/proc/{}/environ", child.id());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while std::fs::read(&environ).is_ok_and(|environ| environ.is_empty()) {
+            assert!(Instant::now() < deadline, "{environ} stays empty");
+            std::thread::yield_now();
+        }
+        Self(child)
     }
 }
 
