@@ -83,12 +83,14 @@ async fn memory_that_others_hold_is_waited_for_by_the_sender() {
     let send = |name| request(&[("filling", &filling)], vec![gauge(name, 1.0, now() * SECOND, &[])]);
     let client = grpc(&collector.grpc).await;
     client.clone().export(send("first")).await.unwrap();
-    let mut clients = [client.clone(), client.clone()];
-    let [one, two] = &mut clients;
-    let (one, two) = (one.export(send("a")), two.export(send("b")));
-    futures::pin_mut!(one, two);
-    let (refused, _, _) = futures::future::select_all([one, two]).await;
-    let refused = refused.unwrap_err();
+    // Its rows wait for the table's next insert, and hold their memory until then.
+    let (mut one, waiting) = (client.clone(), send("a"));
+    let one = tokio::spawn(async move { one.export(waiting).await });
+    while collector.metric("contador_ingest_state{what=\"inflight_bytes\"}").await.unwrap() < 4_000_000.0 {
+        assert!(!one.is_finished(), "the first request was answered early");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let refused = client.clone().export(send("b")).await.unwrap_err();
     assert_eq!(refused.message(), "requests at work hold all of inflight_mib");
     assert!(refused.code() == Code::ResourceExhausted && refused.get_details_retry_info().is_some(), "{refused:?}");
     let answer = post(&collector.http, send("c").encode_to_vec(), &[]).await;
