@@ -1,6 +1,6 @@
 //! What a GPU-hour costs: a price book of dated hourly rates, or one flat rate for everything.
 //!
-//! A book comes from a TOML [`file`] and is kept in the store's [`table`] `prices`; both give the same [`PriceBook`], whose
+//! A book comes from a TOML [`mod@file`] and is kept in the store's [`table`] `prices`; both give the same [`PriceBook`], whose
 //! id is a hash of what it says.
 
 pub mod file;
