@@ -30,7 +30,7 @@ fi
 tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a-z0-9_]+/) { print substr($0, RSTART + 3, RLENGTH - 3); wanted = 0 }' "$@"; }
 
 {
-  command -v curl >/dev/null || tests_in tests/tests/engine_http.rs
+  command -v curl >/dev/null || tests_in tests/tests/engine_{http,formats}.rs
   have_python || echo clickhouse_connect_finds_a_server
   if ! have_npm; then
     echo the_node_client_finds_a_server

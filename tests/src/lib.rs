@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: the real components, started for one test and stopped with it.
 
 mod collector;
+pub mod curl;
 mod engine;
 mod process;
 

@@ -47,7 +47,7 @@ enum Command {
 /// Parses the process's arguments, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if std::env::var_os(END_WITH_PARENT).is_some() {
+    if std::env::var_os(crate::demo::END_WITH_PARENT).is_some() {
         // Only a program that starts this one sets the variable; it would not be there to end it.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
     }
@@ -73,9 +73,6 @@ pub fn main() -> ExitCode {
         }
     }
 }
-
-/// Set by the demo for the processes that it starts: they end when it is killed.
-pub(crate) const END_WITH_PARENT: &str = "CONTADOR_END_WITH_PARENT";
 
 /// A multi-threaded runtime for one command.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

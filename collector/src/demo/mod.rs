@@ -21,5 +21,6 @@ mod workloads;
 
 mod run;
 
+pub(crate) use processes::END_WITH_PARENT;
 pub use run::{Options, run};
 pub use summary::Summary;

@@ -13,6 +13,9 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long a process may take to become ready, and to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Set for the processes that are started here: they end when the one that set it is killed.
+pub(crate) const END_WITH_PARENT: &str = "CONTADOR_END_WITH_PARENT";
+
 /// Variables that would lead a child to another store, or lock the demo out of its own.
 const STORE_VARIABLES: [&str; 7] = [
     "CONTADOR_CLICKHOUSE_URL",
@@ -42,7 +45,7 @@ impl Process {
             command.env_remove(variable);
         }
         let child = command
-            .env(crate::cli::END_WITH_PARENT, "1")
+            .env(END_WITH_PARENT, "1")
             // A Ctrl-C is for the demo, which ends its parts in order.
             .process_group(0)
             .stdin(Stdio::null())
