@@ -5,7 +5,9 @@ use contador_schemas::names::{self, Group, MetricName};
 use super::reject::Reason;
 
 /// How far ahead of the collector's clock a sender's may go, in nanoseconds. A point from further ahead would hide the
-/// right ones of a running total that come after it, and samples would be told of a time that has not been.
+/// right ones of a running total that come after it, and samples would be told of a time that has not been. An agent's
+/// ledger, events and pushed latencies are taken all the same: their sender has forgotten them once they are refused, and
+/// a wrong time can be mended, a lost minute can't.
 const MOST_AHEAD_NS: i64 = 10 * 60 * 1_000_000_000;
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -35,7 +37,9 @@ impl Clock {
             Some((Group::Ledger | Group::Info, _)) => LEDGER_DAYS,
             _ => SAMPLE_DAYS,
         };
-        if time > self.0.saturating_add(MOST_AHEAD_NS) {
+        let kept_anyway =
+            metric.is_some_and(|metric| matches!(metric.group, Group::Ledger | Group::Info | Group::Latency));
+        if !kept_anyway && time > self.0.saturating_add(MOST_AHEAD_NS) {
             Err(Reason::Time)
         } else if time < self.0.saturating_sub(i64::from(days) * DAY_NS) {
             Err(Reason::TooOld)
@@ -86,5 +90,9 @@ mod tests {
         assert_eq!(clock.check(now - 399 * DAY_NS, names::metric(names::EVENT)), Ok(()));
         assert_eq!(clock.check(now - 401 * DAY_NS, names::metric(names::EVENT)), Err(Reason::TooOld));
         assert_eq!(clock.check(now / 1_000, names::metric(names::DEVICE_INFO)), Err(Reason::TooOld));
+        // What an agent could not send again.
+        for name in [names::LEDGER_HELD, names::OWNER_INFO, names::EVENT, names::LATENCY] {
+            assert_eq!(clock.check(now + DAY_NS, names::metric(name)), Ok(()), "{name}");
+        }
     }
 }
