@@ -128,16 +128,17 @@ fn header(frame: &mut Frame<'_>, area: Rect, fixed: &Fixed, snapshot: &Snapshot,
     if snapshot.devices.iter().any(|device| device.simulated) {
         spans.push(Span::styled("  SIMULATED GPUs", Style::new().fg(Color::Yellow).bold()));
     }
-    spans.push(Span::from(format!("  {} s  ClickHouse {}", elapsed.as_secs(), fixed.engine_version)));
+    spans.push(Span::from(format!("  {} s", elapsed.as_secs())));
     if let Some(node) = &snapshot.node {
         let busy = if node.cpu_busy.is_finite() { format!("{:.0}%", node.cpu_busy * 100.0) } else { "–".to_owned() };
         spans.push(Span::from(format!(
             "  {}: CPU {busy}, {} of {} free",
             node.node,
-            bytes(node.memory_available),
+            gib(node.memory_available),
             bytes(node.memory_total)
         )));
     }
+    spans.push(Span::from(format!("  ClickHouse {}", fixed.engine_version)));
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
@@ -154,15 +155,17 @@ fn device_table(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot) {
         let id: String = device.device.chars().skip_while(|letter| *letter != '-').skip(1).take(4).collect();
         Row::new([format!("{id} {}", short_model(&device.model)), utilization, memory, power, owners])
     });
+    // At 80 columns, 26 are left for the owners.
     let widths = [
-        Constraint::Length(20),
-        Constraint::Length(15),
         Constraint::Length(19),
-        Constraint::Length(6),
+        Constraint::Length(10),
+        Constraint::Length(16),
+        Constraint::Length(5),
         Constraint::Fill(1),
     ];
+    let title = if snapshot.devices.iter().any(|device| device.simulated) { "GPUs (simulated)" } else { "GPUs" };
     let head = Row::new(["device", "busy", "memory", "power", "owners of the last minute"]).bold();
-    frame.render_widget(Table::new(rows, widths).header(head).block(panel("GPUs")), area);
+    frame.render_widget(Table::new(rows, widths).header(head).block(panel(title)), area);
 }
 
 fn disk_table(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot) {
