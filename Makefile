@@ -3,18 +3,21 @@
 CARGO ?= cargo
 DEMO_ARGS ?=
 
-.PHONY: help demo build test test-deps fmt clippy tests docs deny engine clean
+.PHONY: help demo programs build test test-deps fmt clippy tests docs deny engine clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-demo: build engine ## everything on this machine: engine, collector, agent, a service under load, a bill
+demo: programs engine ## everything on this machine: engine, collector, agent, a service under load, a bill
 	target/debug/contador demo $(DEMO_ARGS)
 
-build: ## the programs and the NVML simulator
+programs: ## contador, contador-agent and the NVML simulator
+	$(CARGO) build --locked -p contador -p contador-agent -p contador-nvml-simulator
+
+build: ## all of the workspace, tests included
 	$(CARGO) build --locked --workspace --all-targets
 
-engine: build ## fetch the embedded ClickHouse engine, checked against the lockfile
+engine: target/debug/contador ## fetch the embedded ClickHouse engine, checked against the lockfile
 	@target/debug/contador clickhouse --fetch-only >/dev/null
 
 test: ## everything that CI runs
@@ -35,6 +38,9 @@ docs: ## API documentation, warnings are errors
 deny: ## licences, bans and sources of all crates (needs cargo-deny)
 	$(CARGO) fetch --locked
 	$(CARGO) deny --offline check bans licenses sources
+
+target/debug/contador:
+	@$(MAKE) --no-print-directory programs
 
 clean: ## remove what was built
 	$(CARGO) clean
