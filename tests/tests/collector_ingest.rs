@@ -74,7 +74,7 @@ async fn what_cannot_be_stored_is_told_with_its_reason() {
     assert_eq!(answer.rejected_data_points, 2);
     assert_eq!(
         answer.error_message,
-        "time 1 (such as \"old\"): expected a time at most 10 minutes ahead of the collector's clock, and no start after it; \
+        "time 1 (such as \"old\"): expected a time that is given, at most 10 minutes ahead of the collector's clock, and no start after it; \
          not_a_number 1 (such as \"bad\"): expected a number, got NaN or infinity"
     );
     assert_eq!(collector.metric("contador_ingest_rejected_points_total{reason=\"time\"}").await.unwrap(), 1.0);

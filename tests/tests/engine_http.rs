@@ -233,6 +233,37 @@ fn a_closed_connection_ends_its_query_alone() -> anyhow::Result<()> {
 }
 
 #[test]
+fn a_session_that_made_itself_read_only_can_be_stopped_like_any_other() -> anyhow::Result<()> {
+    let engine = Engine::start()?;
+    let endless = "SELECT count() AS victim FROM numbers(1000000000000000) WHERE NOT ignore(sipHash64(number))";
+    for session in ["left", "killed"] {
+        assert_eq!(curl(&engine, &format!("/?session_id={session}"), &[], Some(b"SET readonly = 1"))?.status, 200);
+        let refused = curl(&engine, &format!("/?session_id={session}&max_block_size=7"), &[], Some(b"SELECT 1"))?;
+        assert!(refused.text().contains("max_block_size"), "{refused:?}");
+    }
+    // Its client leaves.
+    let url = format!("{}/?session_id=left", engine.url());
+    let mut left = Command::new("curl").args(["-s", &url, "-d", endless]).stdout(Stdio::null()).spawn()?;
+    running(&engine, "AS victim", "1")?;
+    left.kill()?;
+    left.wait()?;
+    // The engine's list may keep what has failed in such a session; the session itself is free again.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while curl(&engine, "/?session_id=left", &[], Some(b"SELECT 1"))?.status != 200 {
+        assert!(Instant::now() < deadline, "the session is still busy");
+    }
+    // It is killed by the id that its client chose.
+    std::thread::scope(|scope| {
+        let victim = scope.spawn(|| curl(&engine, "/?session_id=killed&query_id=mine", &[], Some(endless.as_bytes())));
+        running(&engine, "AS victim", "1")?;
+        ask(&engine, "KILL QUERY WHERE query_id = 'mine' ASYNC")?;
+        let answer = victim.join().expect("a thread")?;
+        assert_eq!((answer.status, answer.header("x-clickhouse-exception-code")), (500, "394"), "{answer:?}");
+        Ok(())
+    })
+}
+
+#[test]
 fn a_query_is_killed_by_the_id_its_client_chose() -> anyhow::Result<()> {
     let engine = Engine::start()?;
     let endless = "SELECT count() AS victim FROM numbers(1000000000000000) WHERE NOT ignore(sipHash64(number))";

@@ -253,7 +253,9 @@ impl Call<'_> {
     ) -> Result<Stats, Failure> {
         let (reading, writing) = pipe().map_err(|error| spill_failed(&error))?;
         let mut sql = head.to_vec();
-        let outfile = format!("\nINTO OUTFILE '/proc/self/fd/{}' TRUNCATE\n{tail}", writing.as_raw_fd());
+        // The marker is in the text too, for sessions that were made read-only and take no setting any more.
+        let (file, marker) = (writing.as_raw_fd(), &self.running.marker);
+        let outfile = format!("\nINTO OUTFILE '/proc/self/fd/{file}' TRUNCATE /* {marker} */\n{tail}");
         sql.extend(outfile.into_bytes());
         std::thread::scope(|scope| {
             let pump = std::thread::Builder::new().name("result".to_owned()).spawn_scoped(scope, move || {

@@ -24,7 +24,8 @@ pub fn translate(statement: &[u8], slots: &Slots, connection: &mut Connection) -
         else {
             continue;
         };
-        let asks = "SELECT query_id FROM system.processes WHERE endsWith(Settings['log_comment'], {marker:String})";
+        let asks = "SELECT query_id FROM system.processes WHERE endsWith(Settings['log_comment'], {marker:String}) \
+                    OR position(query, concat('/* ', {marker:String}, ' */')) > 0";
         let marker: Params = vec![("marker".to_owned(), running.marker.clone())];
         let (id, _) = connection.query(asks.as_bytes(), "TabSeparatedRaw", &marker)?;
         let id = String::from_utf8_lossy(&id);

@@ -148,7 +148,10 @@ impl Engine {
         let Some(running) = self.slots.all().into_iter().find(|entry| entry.marker == running.marker) else { return };
         let (library, arguments) = (self.library, self.arguments.clone());
         let asking = std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
-            let kill = format!("KILL QUERY WHERE endsWith(Settings['log_comment'], '{}') ASYNC", running.marker);
+            let marker = &running.marker;
+            let kill = format!(
+                "KILL QUERY WHERE endsWith(Settings['log_comment'], '{marker}') OR position(query, '/* {marker} */') > 0 ASYNC"
+            );
             let deadline = Instant::now() + Duration::from_secs(60);
             while !running.finished.load(Ordering::SeqCst) && Instant::now() < deadline {
                 if let Some(mut connection) = library.connect(&arguments)

@@ -42,10 +42,10 @@ impl Scope {
         let (mode, rest): (Vec<_>, Vec<_>) = settings.into_iter().partition(|(name, _)| name == "readonly");
         let mode = if lasting && request.read_only_mode().is_some() { Vec::new() } else { mode };
         let set = match set(connection, &rest) {
-            // A session that was made read-only by a SET can still read; its queries only have no marker.
-            Err(failure) if failure.code == READONLY && lasting && request.settings.is_empty() => {
+            // A session that was made read-only by a SET can still read; the marker is in its queries' texts, then.
+            Err(failure) if failure.code == READONLY && lasting => {
                 scope.settings.clear();
-                Ok(())
+                if request.settings.is_empty() { Ok(()) } else { set(connection, &request.settings) }
             }
             set => set,
         };

@@ -28,7 +28,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Time "time" "expected a time at most 10 minutes ahead of the collector's clock, and no start after it"
+    Time "time" "expected a time that is given, at most 10 minutes ahead of the collector's clock, and no start after it"
     TooOld "too_old" "expected nanoseconds, and a time that its table still keeps (14 days; events 400 days, ledger 3 years)"
     NotANumber "not_a_number" "expected a number, got NaN or infinity"
     Negative "negative" "expected a number that is not negative"
