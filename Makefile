@@ -3,7 +3,7 @@
 CARGO ?= cargo
 DEMO_ARGS ?=
 
-.PHONY: help demo programs build test test-deps fmt clippy tests docs deny engine clean
+.PHONY: help demo programs build test test-deps fmt clippy docs deny engine clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12

@@ -4,7 +4,8 @@
 //! the rows. Everything is kept in ClickHouse alone: [`store`] opens it and migrates it, [`engine`] is ClickHouse itself,
 //! embedded and served over its HTTP interface by a process of its own. On the way out, [`latency`] turns stored cells
 //! into quantile intervals and [`bill`] turns ledger rows and imported allocations into money. [`cli`] has one file a
-//! command, [`failure`] their two ways to fail; [`demo`] runs all of them together on one machine.
+//! command, [`failure`] their two ways to fail; [`demo`] runs all of them together on one machine, with
+//! the [`random`] numbers that made-up data is of.
 
 pub mod bill;
 pub mod cli;
@@ -14,5 +15,6 @@ pub mod engine;
 pub mod failure;
 pub mod ingest;
 pub mod latency;
+mod random;
 pub mod run;
 pub mod store;

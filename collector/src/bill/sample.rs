@@ -8,6 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::import::HEADER;
+use crate::random::Random;
 
 /// Nodes: name, GPUs, model, and how its GPUs are used.
 const NODES: [(&str, usize, &str, Use); 5] = [
@@ -68,7 +69,7 @@ pub fn sample_fleet(day: Date, seed: u64) -> String {
     let start = u64::try_from(midnight(first)).unwrap_or_default();
     let hours = u64::try_from(first.days_in_month()).unwrap_or_default() * 24;
     let month = Month { start, end: start + hours * HOUR };
-    let mut writer = Writer { random: Random(seed), lines: Vec::new(), jobs: 1_000 };
+    let mut writer = Writer { random: Random::new(seed), lines: Vec::new(), jobs: 1_000 };
     for (node, gpus, model, usage) in NODES {
         match usage {
             Use::Training => writer.training(node, gpus, model, month),
@@ -193,18 +194,8 @@ fn time(second: u64) -> String {
     instant.unwrap_or_default().to_string()
 }
 
-/// SplitMix64: small, and the same everywhere.
-struct Random(u64);
-
+/// What the sample draws.
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
     fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         let at = self.next() % of.len() as u64;
         &of[usize::try_from(at).unwrap_or_default()]

@@ -4,8 +4,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::{Failure, usage};
 use crate::engine::{self, Credentials, Options};
 
@@ -53,11 +51,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     let runtime = super::runtime()?;
     let served = runtime.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let shutdown = async move {
-            tokio::select! { _ = terminate.recv() => (), _ = interrupt.recv() => () }
-        };
-        engine::serve(options, args.listen, ready, shutdown).await.map_err(anyhow::Error::from)
+        engine::serve(options, args.listen, ready, super::asked_to_end()?).await.map_err(anyhow::Error::from)
     });
     runtime.shutdown_background();
     served.map_err(|error| match error.downcast_ref::<engine::Error>() {

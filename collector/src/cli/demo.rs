@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 use crate::demo::{self, Options};
@@ -26,8 +26,14 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     let options = Options { duration: args.seconds.map(Duration::from_secs), json: args.json, data: args.data };
     let summary = super::runtime()?.block_on(async {
-        let shutdown = CancellationToken::new();
-        super::cancel_on_signal(shutdown.clone())?;
+        // A closed terminal ends the demo as well.
+        let (asked, mut hangup) = (super::asked_to_end()?, signal(SignalKind::hangup())?);
+        let shutdown = super::cancelled_by(async move {
+            tokio::select! {
+                () = asked => {}
+                _ = hangup.recv() => {}
+            }
+        });
         demo::run(options, shutdown).await
     })?;
     super::print(&if args.json { serde_json::to_string(&summary)? } else { summary.to_string() })?;

@@ -13,6 +13,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use crate::failure::{Failure, usage};
 
@@ -86,19 +88,24 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     written.map_err(|error| Failure::Running(anyhow::Error::new(error).context("standard output cannot be written")))
 }
 
-/// Cancels `shutdown` at the first SIGINT, SIGTERM or SIGHUP.
-pub(crate) fn cancel_on_signal(shutdown: tokio_util::sync::CancellationToken) -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
+/// Ends at the first SIGINT or SIGTERM after this call.
+pub(crate) fn asked_to_end() -> std::io::Result<impl Future<Output = ()> + Send + use<>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
         tokio::select! {
-            _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+            _ = interrupt.recv() => {}
         }
-        shutdown.cancel();
+    })
+}
+
+/// A token that is cancelled when `asked` ends.
+pub(crate) fn cancelled_by(asked: impl Future<Output = ()> + Send + 'static) -> CancellationToken {
+    let token = CancellationToken::new();
+    let cancel = token.clone();
+    tokio::spawn(async move {
+        asked.await;
+        cancel.cancel();
     });
-    Ok(())
+    token
 }

@@ -4,9 +4,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
-
 use super::Failure;
 use crate::config::Config;
 use crate::run::{Listening, run as serve};
@@ -43,7 +40,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let store = args.store.open()?;
     log_to_stderr();
     super::runtime()?.block_on(async {
-        let shutdown = stop_on_signal()?;
+        let shutdown = super::cancelled_by(super::asked_to_end()?);
         serve(config, store, shutdown, |at| {
             // Whoever reads this may have gone away; that is no reason not to serve.
             if let Err(error) = tell(at) {
@@ -71,19 +68,4 @@ fn log_to_stderr() {
     // Set already when `serve` runs inside of another program.
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let _set = logs.with_ansi(std::io::stderr().is_terminal()).try_init();
-}
-
-/// A token that SIGTERM or SIGINT cancels.
-fn stop_on_signal() -> std::io::Result<CancellationToken> {
-    let token = CancellationToken::new();
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let cancel = token.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        cancel.cancel();
-    });
-    Ok(token)
 }

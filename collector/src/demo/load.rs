@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::random::Random;
 use super::service::{SERVICE, Service};
+use crate::random::Random;
 
 /// Mean rate of the load, requests a second.
 const RATE: f64 = 40.0;

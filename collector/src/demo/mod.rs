@@ -11,7 +11,6 @@ mod live;
 mod load;
 mod ports;
 mod processes;
-mod random;
 mod sample;
 mod service;
 mod summary;

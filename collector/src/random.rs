@@ -1,16 +1,17 @@
-//! Random numbers for load that looks like load: SplitMix64 (Steele, Lea, Flood 2014). Not for secrets.
+//! Random numbers that are the same for the same seed, for made-up data and load: SplitMix64 (Steele, Lea, Flood 2014). Not
+//! for secrets.
 
 /// A generator; the same seed gives the same numbers.
 #[derive(Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// 64 random bits.
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,12 +21,12 @@ impl Random {
 
     /// Evenly spread over `[0, 1)`.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Exponentially distributed with this mean: gaps between arrivals that know nothing of each other.
-    pub(super) fn exponential(&mut self, mean: f64) -> f64 {
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 }
