@@ -4,14 +4,14 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use contador_schemas::names::{ATTRIBUTES, Group, Instrument, METRICS};
+use contador_schemas::names::{ATTRIBUTES, Group, Instrument, metrics};
 
 fn page() -> String {
     let mut page = String::from(
         "# Names on the wire\n\nWritten from `schemas/src/names.rs`, which also says how facts travel as OTLP metrics; a test \
          compares the two.\n\n## Metrics\n\n| metric | unit | shape | row of | meaning |\n|---|---|---|---|---|\n",
     );
-    for metric in METRICS {
+    for metric in metrics() {
         let shape = match metric.instrument {
             Instrument::Gauge => "gauge",
             Instrument::Counter => "counter",
@@ -26,6 +26,7 @@ fn page() -> String {
             Group::Ledger => "`ledger`",
             Group::Info => "`devices`, `owners`, `events`",
             Group::Latency => "`latency`",
+            Group::Series => "`metrics`",
         };
         writeln!(page, "| `{}` | {} | {shape} | {table} | {} |", metric.name, metric.unit, metric.meaning).unwrap();
     }

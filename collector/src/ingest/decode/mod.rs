@@ -206,6 +206,7 @@ impl Walk {
             Group::Ledger => self.ledger.add(known, &point),
             Group::Info => self.info.add(known, &point),
             Group::Latency => Err(Reason::Shape),
+            Group::Series => self.generic.add(metric, kind, &point),
             Group::Gpu if same_shape && gpu::is_ours(&point) => self.gpu.add(known, &point),
             Group::Storage if same_shape && storage::is_ours(known, &point) => self.storage.add(known, &point),
             Group::Node if same_shape && node::is_ours(known, &point) => self.node.add(known, &point),

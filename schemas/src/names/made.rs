@@ -1,0 +1,18 @@
+//! What the agent makes of what it read: the ledger, what devices and owners are, events, latencies, and how it is itself.
+
+use super::*;
+
+registry! { MADE
+    LEDGER_HELD "contador.ledger.held" "ms" Delta Ledger "How long the owner held any part of the device in the minute." []
+    LEDGER_SHARE "contador.ledger.share" "ms" Delta Ledger "The owner's part of the minute; over a device's owners, 60,000." []
+    LEDGER_BUSY "contador.ledger.busy" "ms" Delta Ledger "The owner's part of the time in which the device was busy." []
+    LEDGER_MEMORY "contador.ledger.memory" "MiBy.ms" Delta Ledger "Memory held by the owner, times time." []
+    LEDGER_ENERGY "contador.ledger.energy" "mJ" Delta Ledger "The owner's part of the energy that the device drew." []
+    LEDGER_REQUESTS "contador.ledger.requests" "{request}" Delta Ledger "Requests that the owner served on the device." []
+    DEVICE_INFO "contador.device.info" "1" Gauge Info "Always 1; its attributes are what the device is." []
+    OWNER_INFO "contador.owner.info" "1" Gauge Info "Always 1; its attributes are what an owner id means." []
+    EVENT "contador.event" "{event}" Delta Info "Always 1; its attributes are what happened." []
+    LATENCY "contador.latency" "us" Histogram Latency "Latencies that were pushed to an agent as an HDR histogram; attribute contador.latency.metric says what was timed." []
+    SENSOR_STUCK "contador.sensor.stuck_seconds" "s" Gauge Series "How long a sensor has not answered; 0 while it answers." []
+    SENSOR_AGE "contador.sensor.age" "s" Gauge Series "Time since a sensor's last answer." []
+}
