@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 
 use contador_agent::probe::{ProbeGpus, ProbeReport, render_json, render_table};
 use contador_agent::sensors::{
-    Answer, Disks, GpuSample, Gpus, Host, NvmlLibrary, ProcessKind, Reading, SensorError, SensorThread,
+    Answer, Disks, GpuSample, Gpus, Host, Number, NvmlLibrary, ProcessKind, Reading, SensorError, SensorThread,
 };
+
+use contador_schemas::names;
 
 mod nvml_support;
 use nvml_support::Simulator;
@@ -48,18 +50,21 @@ fn a_sample_has_every_value() {
     assert_eq!(samples.len(), 1);
     let s = &samples[0];
     assert_eq!((s.ts_ms, s.uuid.as_str()), (77, gpus.identities()[0].uuid.as_str()));
-    assert_eq!((s.utilization_gpu.get(), s.utilization_memory.get()), (Some(50.0), Some(30.0)));
-    assert_eq!(s.memory_used_bytes, Reading::Value(1_000 * MIB));
-    let part = |reading: &Reading<u64>| reading.get().expect("a value");
-    let parts = [&s.memory_free_bytes, &s.memory_used_bytes, &s.memory_reserved_bytes].map(part);
-    assert_eq!(parts.iter().sum::<u64>(), part(&s.memory_total_bytes));
+    assert_eq!(
+        (s.measures.f64(names::GPU_UTILIZATION), s.measures.f64(names::GPU_MEMORY_UTILIZATION)),
+        (Some(0.5), Some(0.3))
+    );
+    assert_eq!(s.measures.count(names::GPU_MEMORY_USAGE), Some(1_000 * MIB));
+    let part = |metric: &str| s.measures.count(metric).expect("a value");
+    let parts = [names::GPU_MEMORY_FREE, names::GPU_MEMORY_USAGE, names::GPU_MEMORY_RESERVED].map(part);
+    assert_eq!(parts.iter().sum::<u64>(), part(names::GPU_MEMORY_LIMIT));
     assert_eq!(parts[2], 551 * MIB, "the driver's reserved part");
-    for power in [&s.power_mw, &s.power_average_mw, &s.power_instant_mw] {
-        assert_eq!(*power, Reading::Value(385_000));
+    for power in [names::POWER, names::GPU_POWER_AVERAGE, names::GPU_POWER_INSTANT] {
+        assert_eq!(s.measures.reading(power), Some(&Reading::Value(Number::Thousandths(385_000))));
     }
-    assert_eq!(s.energy_mj, Reading::Value(3_850_000));
-    assert_eq!((s.temperature_c.get(), s.clock_sm_mhz.get()), (Some(51), Some(1_980)));
-    assert_eq!((s.clock_memory_mhz.get(), s.clock_graphics_mhz.get()), (Some(2_619), Some(1_980)));
+    assert_eq!(s.measures.count(names::ENERGY), Some(3_850_000));
+    let values = [names::TEMPERATURE, names::GPU_CLOCK_SM, names::GPU_CLOCK_MEMORY, names::GPU_CLOCK_GRAPHICS];
+    assert_eq!(values.map(|metric| s.measures.count(metric)), [Some(51), Some(1_980), Some(2_619), Some(1_980)]);
     assert_eq!((&s.processes, s.rejected), (&Reading::Value(vec![]), 0));
     assert_eq!(gpus.sample(1, 0), None);
 }
@@ -73,26 +78,27 @@ fn unsupported_stays_unsupported_failed_is_failed_and_zero_is_zero() {
     );
     let unsupported = "unsupported (not offered by this device)";
     for missing in [
-        s.utilization_gpu.missing(),
-        s.utilization_memory.missing(),
-        s.energy_mj.missing(),
-        s.power_average_mw.missing(),
-        s.power_instant_mw.missing(),
-        s.memory_total_bytes.missing(),
-        s.memory_used_bytes.missing(),
-        s.memory_reserved_bytes.missing(),
-        s.processes.missing(),
+        names::GPU_UTILIZATION,
+        names::GPU_MEMORY_UTILIZATION,
+        names::ENERGY,
+        names::GPU_POWER_AVERAGE,
+        names::GPU_POWER_INSTANT,
+        names::GPU_MEMORY_LIMIT,
+        names::GPU_MEMORY_USAGE,
+        names::GPU_MEMORY_RESERVED,
     ] {
-        assert_eq!(missing.as_deref(), Some(unsupported));
+        assert_eq!(s.measures.missing(missing).as_deref(), Some(unsupported), "{missing}");
     }
-    assert!(s.temperature_c.is_failed() && s.clock_sm_mhz.is_failed());
+    assert_eq!(s.processes.missing().as_deref(), Some(unsupported));
+    assert!(s.measures.reading(names::GPU_CLOCK_SM).expect("asked").is_failed());
     assert_eq!(
-        s.temperature_c.missing().as_deref(),
+        s.measures.missing(names::TEMPERATURE).as_deref(),
         Some("failed (device fell off the bus or has otherwise become inacessible)")
     );
-    assert_eq!(s.power_mw, Reading::Value(16_000));
+    assert_eq!(s.measures.f64(names::POWER), Some(16.0));
     let idle = sample("[[gpu]]\nmodel = \"l4\"");
-    assert_eq!((idle.utilization_gpu, idle.memory_used_bytes), (Reading::Value(0.0), Reading::Value(0)));
+    assert_eq!(idle.measures.f64(names::GPU_UTILIZATION), Some(0.0));
+    assert_eq!(idle.measures.count(names::GPU_MEMORY_USAGE), Some(0));
 }
 
 #[test]
@@ -102,18 +108,17 @@ fn impossible_values_are_dropped_and_counted_and_blank_ones_are_absent() {
          utilization_memory = 4294967295\ntotal_energy_consumption = 9223372036854775794\npower_usage = 2147483632\n\
          memory_used = 99999999999999",
     );
-    assert_eq!(s.utilization_gpu, Reading::Failed("2619 percent: expected at most 100".to_owned()));
-    assert_eq!(s.utilization_memory, Reading::Failed("4294967295 percent: expected at most 100".to_owned()));
-    assert!(s.memory_used_bytes.is_failed() && s.memory_free_bytes.is_failed());
-    assert_eq!(s.memory_total_bytes, Reading::Value(81_559 * MIB));
+    let missing = |metric: &str| s.measures.missing(metric).expect("no value");
+    assert_eq!(missing(names::GPU_UTILIZATION), "failed (2619 percent: expected at most 100)");
+    assert_eq!(missing(names::GPU_MEMORY_UTILIZATION), "failed (4294967295 percent: expected at most 100)");
+    assert!(missing(names::GPU_MEMORY_USAGE).starts_with("failed"));
+    assert!(missing(names::GPU_MEMORY_FREE).starts_with("failed"));
+    assert_eq!(s.measures.count(names::GPU_MEMORY_LIMIT), Some(81_559 * MIB));
     assert_eq!(s.rejected, 3);
-    assert_eq!(
-        s.energy_mj.missing().as_deref(),
-        Some("unsupported (the driver answered the blank value 9223372036854775794)")
-    );
-    assert!(matches!(s.power_mw, Reading::Unsupported(_)));
+    assert_eq!(missing(names::ENERGY), "unsupported (the driver answered the blank value 9223372036854775794)");
+    assert!(missing(names::POWER).starts_with("unsupported"));
     let s = sample("[[gpu]]\nmodel = \"l4\"\nanswers = { total_energy_consumption = -1 }");
-    assert!(matches!(s.energy_mj, Reading::Unsupported(_)));
+    assert!(s.measures.missing(names::ENERGY).expect("no value").starts_with("unsupported"));
 }
 
 #[test]
@@ -204,7 +209,7 @@ fn a_probe_of_this_machine_says_that_its_gpus_are_simulated() {
     let simulator = Simulator::new("[[gpu]]\nmodel = \"h100-80gb\"\nutilization = 40\nunsupported = [\"power_usage\"]");
     let mut gpus = open(&simulator);
     let uuid = gpus.identities()[0].uuid.clone();
-    let text_of = |error: contador_agent::sensors::KernelError| error.to_string();
+    let text_of = |error: contador_agent::sensors::KernelError| error.to_string().into();
     let report = ProbeReport {
         node: "node-a".to_owned(),
         ts_ms: 1_700_000_000_000,
@@ -219,13 +224,15 @@ fn a_probe_of_this_machine_says_that_its_gpus_are_simulated() {
         &uuid,
         "40 %",
         "ml / llm-chat",
-        "GPU 0: power: unsupported (not offered by this device)",
+        "GPU 0: hw.power: unsupported (not offered by this device)",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let json = render_json(&report);
     assert_eq!(json["gpus"]["value"]["simulated"], true);
-    assert_eq!(json["gpus"]["value"]["devices"][0]["sample"]["power_mw"]["unsupported"], "not offered by this device");
+    let measures = json["gpus"]["value"]["devices"][0]["sample"]["measures"].as_array().expect("a list");
+    let power = measures.iter().find(|measure| measure["metric"] == "hw.power").expect("asked");
+    assert_eq!(power["unsupported"], "not offered by this device");
     assert!(json["host"]["value"]["cpu_count"].as_u64().is_some_and(|count| count > 0));
 }
 

@@ -29,10 +29,10 @@ pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
     let ts_ms = now_ms();
     let gpus = match Gpus::open(&library, &roots.proc) {
         Ok(mut gpus) => Reading::Value(ProbeGpus::take(&mut gpus, ts_ms)),
-        Err(error) if error.is_no_driver() => Reading::Unsupported(chain(&error)),
+        Err(error) if error.is_no_driver() => Reading::Unsupported(chain(&error).into()),
         // Somebody asked for this scenario.
         Err(error @ (SensorError::Scenario { .. } | SensorError::NotTheSimulator { .. })) => return Err(error.into()),
-        Err(error) => Reading::Failed(chain(&error)),
+        Err(error) => Reading::Failed(chain(&error).into()),
     };
     let mut owners = ProcessOwners::new(roots.proc.clone(), roots.passwd.clone());
     let devices = gpus.value().map(|gpus| gpus.devices.as_slice()).unwrap_or_default();
@@ -49,8 +49,10 @@ pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
         owners: owners.collect(),
         disks: Disks::new(&roots.proc, &roots.sys)
             .sample(ts_ms)
-            .map_or_else(|error| Reading::Failed(chain(&error)), Reading::Value),
-        host: Host::new(&roots.proc).sample(ts_ms).map_or_else(|error| Reading::Failed(chain(&error)), Reading::Value),
+            .map_or_else(|error| Reading::Failed(chain(&error).into()), Reading::Value),
+        host: Host::new(&roots.proc)
+            .sample(ts_ms)
+            .map_or_else(|error| Reading::Failed(chain(&error).into()), Reading::Value),
         gpus,
     };
     if args.json {

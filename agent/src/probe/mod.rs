@@ -55,24 +55,15 @@ impl ProbeReport {
     }
 }
 
-/// Why each missing value of a GPU is missing: name and `unsupported (…)` or `failed (…)`.
-fn missing(identity: &GpuIdentity, sample: &GpuSample) -> Vec<(&'static str, String)> {
-    let values = [
-        ("gpu utilization", sample.utilization_gpu.missing()),
-        ("memory utilization", sample.utilization_memory.missing()),
-        ("memory", sample.memory_total_bytes.missing().or_else(|| sample.memory_used_bytes.missing())),
-        ("power", sample.power_mw.missing()),
-        ("average power", sample.power_average_mw.missing()),
-        ("instant power", sample.power_instant_mw.missing()),
-        ("power limit", identity.power_limit_mw.missing()),
-        ("energy", sample.energy_mj.missing()),
-        ("temperature", sample.temperature_c.missing()),
-        ("sm clock", sample.clock_sm_mhz.missing()),
-        ("memory clock", sample.clock_memory_mhz.missing()),
-        ("graphics clock", sample.clock_graphics_mhz.missing()),
-        ("processes", sample.processes.missing()),
-    ];
-    values.into_iter().filter_map(|(name, reason)| Some((name, reason?))).collect()
+/// Why each missing value of a GPU is missing: metric, with its attributes, and `unsupported (…)` or `failed (…)`.
+fn missing(identity: &GpuIdentity, sample: &GpuSample) -> Vec<(String, String)> {
+    let measured = sample.measures.iter().filter_map(|measure| {
+        let variant = measure.attributes().map(|(_, value)| format!(" {value}")).collect::<String>();
+        Some((format!("{}{variant}", measure.metric), measure.reading.missing()?))
+    });
+    let limit = identity.power_limit_mw.missing().map(|reason| ("power limit".to_owned(), reason));
+    let processes = sample.processes.missing().map(|reason| ("processes".to_owned(), reason));
+    measured.chain(limit).chain(processes).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,16 @@
 //! The report for a terminal; good at 80 columns.
 
+use std::borrow::Cow;
+
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use contador_schemas::names;
 
 use super::{ProbeGpus, ProbeReport, missing};
-use crate::sensors::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, Reading};
+use crate::sensors::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, Number, Reading};
+
+/// Stands for what a sample lacks, as that of a device that does not answer.
+const NOT_ASKED: Reading<Number> = Reading::Failed(Cow::Borrowed("not asked"));
 
 /// The report as text, `width` columns wide, with a line end after the last line and without colour.
 pub fn render_table(report: &ProbeReport, width: u16) -> String {
@@ -101,16 +107,19 @@ fn identity_line(identity: &GpuIdentity, simulated: bool) -> String {
 }
 
 fn gpu_row(identity: &GpuIdentity, sample: &GpuSample, owners: &[&str]) -> Vec<Cell> {
-    let memory = both(&sample.memory_used_bytes, &sample.memory_total_bytes, |bytes| gib(*bytes));
-    let power = both(&sample.power_mw, &identity.power_limit_mw, |mw| format!("{:.0}", f64::from(*mw) / 1_000.0));
+    let value = |metric| sample.measures.reading(metric).unwrap_or(&NOT_ASKED);
+    let memory =
+        both(value(names::GPU_MEMORY_USAGE), value(names::GPU_MEMORY_LIMIT), |bytes| gib(bytes.count().unwrap_or(0)));
+    let limit = identity.power_limit_mw.clone().map(|limit| Number::Thousandths(limit.into()));
+    let power = both(value(names::POWER), &limit, |watts| format!("{:.0}", watts.f64()));
     let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     vec![
         Cell::new(identity.index),
-        number(shown(&sample.utilization_gpu, |percent| format!("{percent:.0} %"))),
+        number(shown(value(names::GPU_UTILIZATION), |share| format!("{:.0} %", share.f64() * 100.0))),
         number(memory),
         number(power),
-        number(shown(&sample.energy_mj, |mj| format!("{:.3}", *mj as f64 / 3.6e9))),
-        number(shown(&sample.temperature_c, u32::to_string)),
+        number(shown(value(names::ENERGY), |joules| format!("{:.3}", joules.f64() / 3.6e6))),
+        number(shown(value(names::TEMPERATURE), |celsius| format!("{:.0}", celsius.f64()))),
         Cell::new(if owners.is_empty() { "nobody".to_owned() } else { owners.join("\n") }),
     ]
 }

@@ -1,11 +1,13 @@
 //! What a probe looks like.
 
+use contador_schemas::names;
+
 use super::*;
-use crate::sensors::{GpuProcess, ProcessKind};
+use crate::sensors::{GpuProcess, Measures, Number, ProcessKind};
 
 fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
     let uuid = format!("GPU-0000000{index}-1111-2222-3333-444444444444");
-    let reason = || "not offered by this device".to_owned();
+    let reason = || "not offered by this device".into();
     let identity = GpuIdentity {
         uuid: uuid.clone(),
         name: "NVIDIA H100 80GB HBM3".to_owned(),
@@ -20,23 +22,25 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
         architecture: Some("Hopper".to_owned()),
         simulated,
     };
+    let mut measures = Measures::default();
+    let mut add = |metric, value| measures.add(metric, Reading::Value(value));
+    add(names::GPU_MEMORY_UTILIZATION, Number::Real(0.12));
+    add(names::GPU_MEMORY_LIMIT, Number::Whole(80 << 30));
+    add(names::GPU_MEMORY_USAGE, Number::Whole(40 << 30));
+    add(names::ENERGY, Number::Thousandths(4_500_000_000));
+    if index == 0 {
+        add(names::GPU_UTILIZATION, Number::Real(0.0));
+        add(names::POWER, Number::Thousandths(416_400));
+        add(names::TEMPERATURE, Number::Whole(53));
+    } else {
+        measures.add(names::GPU_UTILIZATION, Reading::Unsupported(reason()));
+        measures.add(names::POWER, Reading::Unsupported(reason()));
+        measures.add(names::TEMPERATURE, Reading::Failed("an internal error".into()));
+    }
     let sample = GpuSample {
         ts_ms: 1_700_000_000_000,
         uuid,
-        utilization_gpu: if index == 0 { Reading::Value(0.0) } else { Reading::Unsupported(reason()) },
-        utilization_memory: Reading::Value(12.0),
-        memory_total_bytes: Reading::Value(80 << 30),
-        memory_used_bytes: Reading::Value(40 << 30),
-        memory_free_bytes: Reading::Value(39 << 30),
-        memory_reserved_bytes: Reading::Value(1 << 30),
-        power_mw: if index == 0 { Reading::Value(416_400) } else { Reading::Unsupported(reason()) },
-        power_average_mw: Reading::Value(416_000),
-        power_instant_mw: Reading::Value(420_000),
-        energy_mj: Reading::Value(4_500_000_000),
-        temperature_c: if index == 0 { Reading::Value(53) } else { Reading::Failed("an internal error".to_owned()) },
-        clock_sm_mhz: Reading::Value(1_980),
-        clock_memory_mhz: Reading::Value(2_619),
-        clock_graphics_mhz: Reading::Value(1_980),
+        measures,
         processes: Reading::Value(vec![GpuProcess {
             pid: 4_711,
             kind: ProcessKind::Compute,
@@ -79,7 +83,7 @@ fn report(simulated: bool) -> ProbeReport {
             flushes: None,
             flush_time_ms: None,
         }]),
-        host: Reading::Failed("/proc/stat: cut short".to_owned()),
+        host: Reading::Failed("/proc/stat: cut short".into()),
         owners,
     }
 }
@@ -100,9 +104,9 @@ fn a_table_fits_80_columns_and_says_everything() {
         "0 %",
         "nobody",
         "GPU 0: pid 4711: memory 40.0 GiB, 80 % of the SMs",
-        "GPU 1: gpu utilization: unsupported (not offered by this device)",
-        "GPU 1: power: unsupported (not offered by this device)",
-        "GPU 1: temperature: failed (an internal error)",
+        "GPU 1: hw.gpu.utilization: unsupported (not offered by this device)",
+        "GPU 1: hw.power: unsupported (not offered by this device)",
+        "GPU 1: hw.temperature: failed (an internal error)",
         "GPU 2: failed (device fell off the bus)",
         "nvme0n1",
     ] {
@@ -119,8 +123,7 @@ fn only_simulated_gpus_are_called_simulated() {
 #[test]
 fn a_node_without_a_driver_still_has_disks() {
     let mut report = report(false);
-    report.gpus =
-        Reading::Unsupported("no NVIDIA driver: libnvidia-ml.so.1: cannot open shared object file".to_owned());
+    report.gpus = Reading::Unsupported("no NVIDIA driver: libnvidia-ml.so.1: cannot open shared object file".into());
     let text = render_table(&report, 80);
     assert!(text.contains("GPUs: unsupported (no NVIDIA driver: libnvidia-ml.so.1"), "{text}");
     assert!(text.contains("nvme0n1"), "{text}");
@@ -139,10 +142,13 @@ fn json_keeps_value_unsupported_and_failed_apart() {
     let json = render_json(&report(true));
     let gpus = &json["gpus"]["value"];
     assert_eq!(gpus["simulated"], true);
-    let sample = |position: usize| &gpus["devices"][position]["sample"];
-    assert_eq!(sample(0)["utilization_gpu"]["value"], 0.0);
-    assert_eq!(sample(1)["utilization_gpu"]["unsupported"], "not offered by this device");
-    assert_eq!(sample(1)["temperature_c"]["failed"], "an internal error");
+    let reading = |position: usize, metric: &str| {
+        let measures = gpus["devices"][position]["sample"]["measures"].as_array().expect("a list");
+        measures.iter().find(|measure| measure["metric"] == metric).expect(metric).clone()
+    };
+    assert_eq!(reading(0, names::GPU_UTILIZATION)["value"], 0.0);
+    assert_eq!(reading(1, names::GPU_UTILIZATION)["unsupported"], "not offered by this device");
+    assert_eq!(reading(1, names::TEMPERATURE)["failed"], "an internal error");
     assert_eq!(gpus["devices"][0]["owners"].as_array().map(Vec::len), Some(2));
     assert_eq!(gpus["devices"][1]["owners"].as_array().map(Vec::len), Some(0));
     assert_eq!(json["disks"]["value"][0]["written_bytes"], 5_368_709_120_u64);

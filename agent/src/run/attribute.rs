@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use contador_schemas::names;
 use contador_schemas::owner::{Owner, OwnerKind};
 
 use crate::ledger::Tick;
@@ -25,8 +26,9 @@ pub fn tick(
     fresh: bool,
     stale: bool,
 ) -> Option<Tick> {
-    let used = sample.memory_used_bytes.get().unwrap_or(0);
-    let busy = sample.utilization_gpu.get().is_some_and(|percent| percent > 0.0);
+    let used = sample.measures.count(names::GPU_MEMORY_USAGE).unwrap_or(0);
+    let utilization = sample.measures.f64(names::GPU_UTILIZATION);
+    let busy = utilization.is_some_and(|share| share > 0.0);
     let unattributed = || holders([(Owner::of_kind(OwnerKind::Unattributed), used, None)]);
     let held = match &sample.processes {
         Reading::Value(processes) => {
@@ -41,7 +43,7 @@ pub fn tick(
             if held.is_empty() && busy { unattributed() } else { held }
         }
         // A device of which nothing is known is not metered at all.
-        Reading::Failed(_) if !stale || sample.utilization_gpu.value().is_none() => return None,
+        Reading::Failed(_) if !stale || utilization.is_none() => return None,
         Reading::Unsupported(_) | Reading::Failed(_) if busy || used > 0 => unattributed(),
         Reading::Unsupported(_) | Reading::Failed(_) => Vec::new(),
     };
@@ -50,39 +52,21 @@ pub fn tick(
         simulated,
         instant_ms: sample.ts_ms,
         holders: held,
-        utilization_ppm: sample.utilization_gpu.get().map(|percent| ppm(percent / 100.0)),
-        energy_mj: sample.energy_mj.get(),
+        utilization_ppm: utilization.map(ppm),
+        energy_mj: sample.measures.count(names::ENERGY),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sensors::{GpuProcess, ProcessKind};
+    use crate::sensors::{GpuProcess, Measures, Number, ProcessKind};
 
     fn sample(utilization: f64, used: u64, processes: Reading<Vec<GpuProcess>>) -> GpuSample {
-        let narrow = || Reading::Unsupported(String::new());
-        let wide = || Reading::Unsupported(String::new());
-        GpuSample {
-            ts_ms: 1_000,
-            uuid: "GPU-1".into(),
-            utilization_gpu: Reading::Value(utilization),
-            utilization_memory: Reading::Unsupported(String::new()),
-            memory_total_bytes: wide(),
-            memory_used_bytes: Reading::Value(used),
-            memory_free_bytes: wide(),
-            memory_reserved_bytes: wide(),
-            power_mw: narrow(),
-            power_average_mw: narrow(),
-            power_instant_mw: narrow(),
-            energy_mj: wide(),
-            temperature_c: narrow(),
-            clock_sm_mhz: narrow(),
-            clock_memory_mhz: narrow(),
-            clock_graphics_mhz: narrow(),
-            processes,
-            rejected: 0,
-        }
+        let mut measures = Measures::default();
+        measures.add(names::GPU_UTILIZATION, Reading::Value(Number::Real(utilization / 100.0)));
+        measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(used)));
+        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), measures, processes, rejected: 0 }
     }
 
     fn held(sample: &GpuSample, stale: bool) -> Option<Vec<String>> {
@@ -106,15 +90,15 @@ mod tests {
         }
         assert_eq!(held(&sample(40.0, 0, list(&[7, 99])), false), Some(vec!["research".to_owned()]));
         // No list.
-        let unsupported = || Reading::Unsupported("no".to_owned());
+        let unsupported = || Reading::Unsupported("no".into());
         assert_eq!(held(&sample(40.0, 0, unsupported()), false), Some(unattributed.clone()));
         assert_eq!(held(&sample(0.0, 1, unsupported()), false), Some(unattributed.clone()));
         assert_eq!(held(&sample(0.0, 0, unsupported()), false), Some(vec![]));
-        let failed = || Reading::Failed("lost".to_owned());
+        let failed = || Reading::Failed("lost".into());
         assert_eq!(held(&sample(40.0, 0, failed()), false), None, "the state before holds");
         assert_eq!(held(&sample(40.0, 0, failed()), true), Some(unattributed));
         assert_eq!(held(&sample(0.0, 0, failed()), true), Some(vec![]));
-        let lost = GpuSample { utilization_gpu: Reading::Failed("lost".to_owned()), ..sample(0.0, 0, failed()) };
+        let lost = GpuSample::failed(1_000, "GPU-1", "lost");
         assert_eq!(held(&lost, true), None);
     }
 }

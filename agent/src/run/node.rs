@@ -137,12 +137,12 @@ impl Node {
         }
         let disks = disks.and_then(|disks| logged("disks", disks)).unwrap_or_default();
         if disks.first().is_some_and(|disk| self.admit("disks", "disks", disk.ts_ms)) {
-            disks.iter().for_each(|disk| samples::disk(&mut points, disk));
+            disks.iter().for_each(|disk| samples::node(&mut points, &disk.measures(), disk.ts_ms));
         }
         if let Some(host) = host.and_then(|host| logged("host", host))
             && self.admit("host", "host", host.ts_ms)
         {
-            samples::host(&mut points, &host);
+            samples::node(&mut points, &host.measures(), host.ts_ms);
         }
         if self.books() {
             self.ledger.advance(instant_ms);
@@ -176,7 +176,8 @@ impl Node {
             self.gpus = opened;
             self.described_ms = 0;
         }
-        if (instant_ms - self.described_ms).abs() >= DESCRIBE_MS {
+        let described = (instant_ms - self.described_ms).abs() >= DESCRIBE_MS;
+        if described {
             self.described_ms = instant_ms;
             for gpu in &self.gpus {
                 infos::device(points, gpu, instant_ms);
@@ -196,7 +197,7 @@ impl Node {
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
             // What the ledger has covered must be asked before it takes this tick.
             if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
-                samples::gpu(points, sample, simulated);
+                samples::gpu(points, sample, simulated, described);
             }
             let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
             let limit_ms = ledger::gap_limit_ms(self.interval);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use contador_schemas::names;
 use contador_schemas::owner::Owner;
 use tokio::time::Instant;
 
@@ -258,7 +259,8 @@ impl GpuReader {
 }
 
 fn is_lost(sample: &GpuSample) -> bool {
-    matches!(sample.memory_total_bytes, Reading::Failed(_)) && matches!(sample.processes, Reading::Failed(_))
+    let memory = sample.measures.reading(names::GPU_MEMORY_LIMIT);
+    memory.is_none_or(Reading::is_failed) && sample.processes.is_failed()
 }
 
 #[cfg(test)]

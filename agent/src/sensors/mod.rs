@@ -1,6 +1,7 @@
 //! What is: one reader for each interface of the driver or of the kernel.
 //!
-//! A reader turns one interface into plain values ([`sample`]) and keeps nothing but cursors. The GPUs are read
+//! A reader turns one interface into plain values ([`sample`]), most of them [`measure`]s by the names of the registry, and
+//! keeps nothing but cursors. The GPUs are read
 //! through NVML ([`nvml`]), block devices from `/proc/diskstats` and `/sys/block` ([`disks`]), the machine from
 //! `/proc` ([`host`]). Counters are passed on as the kernel and the driver keep them: rates are computed where
 //! they are read. What a device cannot tell, what it failed to tell, and a zero are three different [`Reading`]s.
@@ -10,6 +11,7 @@
 pub mod disks;
 pub mod host;
 pub mod kernel;
+pub mod measure;
 pub mod nvml;
 pub mod reading;
 pub mod sample;
@@ -18,6 +20,7 @@ pub mod thread;
 pub use disks::Disks;
 pub use host::Host;
 pub use kernel::KernelError;
+pub use measure::{Measure, Measures, Number};
 pub use nvml::{Gpus, NvmlLibrary, SensorError};
 pub use reading::Reading;
 pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, ProcessKind};

@@ -1,5 +1,7 @@
 //! One value that a sensor was asked for, with the three ways that asking can end.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// One value that a sensor was asked for.
@@ -12,9 +14,9 @@ pub enum Reading<T> {
     /// The value.
     Value(T),
     /// The device, driver or kernel does not offer this value; with the reason, in lower case.
-    Unsupported(String),
+    Unsupported(Cow<'static, str>),
     /// The value should be there, and reading it went wrong; with the reason, in lower case.
-    Failed(String),
+    Failed(Cow<'static, str>),
 }
 
 impl<T> Reading<T> {

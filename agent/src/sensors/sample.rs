@@ -1,8 +1,11 @@
 //! The plain values that the sensors hand on. Counters are raw: as the driver or the kernel counts them.
 
+use std::borrow::Cow;
+
+use contador_schemas::names::{self, Fixed};
 use serde::Serialize;
 
-use super::Reading;
+use super::{Measures, Number, Reading};
 
 /// What a GPU is: read once, when the driver is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,45 +36,27 @@ pub struct GpuIdentity {
     pub simulated: bool,
 }
 
-/// One GPU at one instant.
+/// One GPU, or one MIG instance, at one instant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GpuSample {
     /// When it was taken, in Unix milliseconds.
     pub ts_ms: i64,
     /// Whose it is: [`GpuIdentity::uuid`].
     pub uuid: String,
-    /// Share of the driver's last sampling window in which any kernel ran, 0 to 100 percent.
-    pub utilization_gpu: Reading<f64>,
-    /// Share of the same window in which device memory was read or written, 0 to 100 percent.
-    pub utilization_memory: Reading<f64>,
-    /// All memory in bytes: free + used + reserved.
-    pub memory_total_bytes: Reading<u64>,
-    /// Memory held by processes, in bytes, without the driver's reserved part.
-    pub memory_used_bytes: Reading<u64>,
-    /// Free memory in bytes.
-    pub memory_free_bytes: Reading<u64>,
-    /// Memory that the driver and firmware keep, in bytes.
-    pub memory_reserved_bytes: Reading<u64>,
-    /// The driver's plain power reading in milliwatts (a 1 s average on Ampere and later, except GA100).
-    pub power_mw: Reading<u32>,
-    /// Power averaged by the driver over 1 s, in milliwatts (field 185, scope GPU).
-    pub power_average_mw: Reading<u32>,
-    /// Power at this instant, in milliwatts (field 186, scope GPU).
-    pub power_instant_mw: Reading<u32>,
-    /// Energy since the driver was loaded, in millijoules; starts again at 0 when the driver or the GPU is reset.
-    pub energy_mj: Reading<u64>,
-    /// Temperature of the GPU's core in degrees Celsius.
-    pub temperature_c: Reading<u32>,
-    /// Clock of the streaming multiprocessors in MHz.
-    pub clock_sm_mhz: Reading<u32>,
-    /// Clock of the memory in MHz.
-    pub clock_memory_mhz: Reading<u32>,
-    /// Clock of the graphics domain in MHz.
-    pub clock_graphics_mhz: Reading<u32>,
+    /// What it measures: metrics of [`contador_schemas::names::Group::Gpu`], and series of the device.
+    pub measures: Measures,
     /// Processes that are alive and hold a context on the GPU, by PID; compute and graphics lists merged.
     pub processes: Reading<Vec<GpuProcess>>,
     /// How many of the driver's answers were impossible (such as 2619 percent) and dropped from this sample.
     pub rejected: u32,
+}
+
+impl GpuSample {
+    /// A sample of which nothing can be had, for one reason.
+    pub fn failed(ts_ms: i64, uuid: &str, reason: impl Into<Cow<'static, str>>) -> Self {
+        let processes = Reading::Failed(reason.into());
+        Self { ts_ms, uuid: uuid.to_owned(), measures: Measures::default(), processes, rejected: 0 }
+    }
 }
 
 /// A process that holds a context on a GPU.
@@ -182,4 +167,57 @@ pub struct HostSample {
     pub load_5m: f64,
     /// Load average over 15 minutes.
     pub load_15m: f64,
+}
+
+impl DiskSample {
+    /// By the names of the registry.
+    pub fn measures(&self) -> Measures {
+        let mut measures = Measures::default();
+        let mut add = |metric, fixed, value| {
+            let device = vec![(names::SYSTEM_DEVICE, Cow::Owned(self.device.clone()))];
+            measures.add_with(metric, fixed, device, Reading::Value(value));
+        };
+        add(names::DISK_IO, READ, Number::Whole(self.read_bytes));
+        add(names::DISK_IO, WRITE, Number::Whole(self.written_bytes));
+        add(names::DISK_OPERATIONS, READ, Number::Whole(self.reads));
+        add(names::DISK_OPERATIONS, WRITE, Number::Whole(self.writes));
+        add(names::DISK_OPERATION_TIME, READ, Number::Thousandths(self.read_time_ms));
+        add(names::DISK_OPERATION_TIME, WRITE, Number::Thousandths(self.write_time_ms));
+        add(names::DISK_IO_TIME, &[], Number::Thousandths(self.io_time_ms));
+        add(names::DISK_WEIGHTED_IO_TIME, &[], Number::Thousandths(self.weighted_io_time_ms));
+        add(names::DISK_IN_FLIGHT, &[], Number::Whole(self.in_flight));
+        measures
+    }
+}
+
+const READ: Fixed = &[(names::DISK_DIRECTION, "read")];
+const WRITE: Fixed = &[(names::DISK_DIRECTION, "write")];
+
+impl HostSample {
+    /// By the names of the registry.
+    pub fn measures(&self) -> Measures {
+        let mut measures = Measures::default();
+        let mut add = |metric, fixed, value| measures.add_as(metric, fixed, Reading::Value(value));
+        let interrupt_ms = self.cpu_irq_ms + self.cpu_softirq_ms;
+        add(names::CPU_TIME, &[(names::CPU_MODE, "user")], Number::Thousandths(self.cpu_user_ms));
+        add(names::CPU_TIME, &[(names::CPU_MODE, "nice")], Number::Thousandths(self.cpu_nice_ms));
+        add(names::CPU_TIME, &[(names::CPU_MODE, "system")], Number::Thousandths(self.cpu_system_ms));
+        add(names::CPU_TIME, &[(names::CPU_MODE, "idle")], Number::Thousandths(self.cpu_idle_ms));
+        add(names::CPU_TIME, &[(names::CPU_MODE, "iowait")], Number::Thousandths(self.cpu_iowait_ms));
+        add(names::CPU_TIME, &[(names::CPU_MODE, "interrupt")], Number::Thousandths(interrupt_ms));
+        add(names::CPU_TIME, &[(names::CPU_MODE, "steal")], Number::Thousandths(self.cpu_steal_ms));
+        add(names::CPU_COUNT, &[], Number::Whole(self.cpu_count.into()));
+        add(names::CPU_LOAD_1M, &[], Number::Real(self.load_1m));
+        add(names::MEMORY_LIMIT, &[], Number::Whole(self.memory_total_bytes));
+        add(names::MEMORY_USAGE, &[(names::MEMORY_STATE, "free")], Number::Whole(self.memory_free_bytes));
+        add(names::MEMORY_USAGE, &[(names::MEMORY_STATE, "buffers")], Number::Whole(self.memory_buffers_bytes));
+        add(names::MEMORY_USAGE, &[(names::MEMORY_STATE, "cached")], Number::Whole(self.memory_cached_bytes));
+        if let Some(available) = self.memory_available_bytes {
+            add(names::MEMORY_AVAILABLE, &[], Number::Whole(available));
+        }
+        let swap_used = self.swap_total_bytes.saturating_sub(self.swap_free_bytes);
+        add(names::SWAP_USAGE, &[(names::PAGING_STATE, "used")], Number::Whole(swap_used));
+        add(names::SWAP_USAGE, &[(names::PAGING_STATE, "free")], Number::Whole(self.swap_free_bytes));
+        measures
+    }
 }

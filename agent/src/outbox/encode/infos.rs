@@ -17,22 +17,41 @@ pub struct Event {
     pub kind: &'static str,
     /// For people.
     pub message: String,
+    /// The device that it happened to.
+    pub device: Option<String>,
+    /// For programs, by the names of the registry.
+    pub attributes: Vec<(&'static str, String)>,
 }
 
 impl Event {
     /// A new event.
     pub fn new(ts_ms: i64, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { id: Uuid::new_v4(), ts_ms, kind, message: message.into() }
+        Self { id: Uuid::new_v4(), ts_ms, kind, message: message.into(), device: None, attributes: Vec::new() }
+    }
+
+    /// The same, of a device.
+    #[must_use]
+    pub fn of(self, uuid: impl Into<String>) -> Self {
+        Self { device: Some(uuid.into()), ..self }
+    }
+
+    /// The same, with one more attribute.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.attributes.push((name, value.to_string()));
+        self
     }
 }
 
 /// Adds an event.
 pub fn event(points: &mut Points, event: &Event) {
-    let attributes = vec![
+    let mut attributes = vec![
         text(names::EVENT_ID, &event.id.to_string()),
         text(names::EVENT_KIND, event.kind),
         text(names::EVENT_MESSAGE, &event.message),
     ];
+    attributes.extend(event.device.as_ref().map(|uuid| text(names::HW_ID, uuid)));
+    attributes.extend(event.attributes.iter().map(|(name, value)| text(name, value)));
     let time = nanoseconds(event.ts_ms);
     points.push(names::EVENT, (time, time), attributes, int(1));
 }

@@ -73,12 +73,6 @@ pub fn int(value: u64) -> Number {
     Number::AsInt(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// Thousandths as whole units: milliwatts to watts, milliseconds to seconds, millijoules to joules.
-#[expect(clippy::cast_precision_loss, reason = "thousandths below 2^53 come back exactly")]
-pub fn thousandths(value: u64) -> Number {
-    Number::AsDouble(value as f64 / 1e3)
-}
-
 /// Points by metric, in the order in which the metrics were first used.
 #[derive(Debug, Default)]
 pub struct Points {

@@ -2,7 +2,7 @@
 
 use nvml_wrapper::error::NvmlError;
 
-use crate::sensors::Reading;
+use crate::sensors::{Number, Reading};
 
 /// The first of the 16 numbers at the top of the signed 64-bit range that drivers and their tools use for *blank*
 /// (9223372036854775792 and on: blank, not found, not supported, not permitted).
@@ -14,11 +14,11 @@ const BLANK_32: u32 = 0x7fff_fff0;
 pub(super) fn reading<T>(answer: Result<T, NvmlError>) -> Reading<T> {
     match answer {
         Ok(value) => Reading::Value(value),
-        Err(NvmlError::NotSupported) => Reading::Unsupported("not offered by this device".to_owned()),
+        Err(NvmlError::NotSupported) => Reading::Unsupported("not offered by this device".into()),
         Err(NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound) => {
-            Reading::Unsupported("not offered by this driver".to_owned())
+            Reading::Unsupported("not offered by this driver".into())
         }
-        Err(error) => Reading::Failed(error.to_string()),
+        Err(error) => Reading::Failed(error.to_string().into()),
     }
 }
 
@@ -39,16 +39,31 @@ pub(super) fn narrow(answer: Result<u32, NvmlError>) -> Reading<u32> {
 }
 
 fn blank<T>(value: u64) -> Reading<T> {
-    Reading::Unsupported(format!("the driver answered the blank value {value}"))
+    Reading::Unsupported(format!("the driver answered the blank value {value}").into())
 }
 
-/// A percentage; above 100 it is dropped and counted.
+/// A percentage; above 100 it is dropped and counted, and blank it is absent.
 pub(super) fn percent(value: u32, rejected: &mut u32) -> Reading<f64> {
     if value > 100 {
         *rejected += 1;
-        return Reading::Failed(format!("{value} percent: expected at most 100"));
+        return Reading::Failed(format!("{value} percent: expected at most 100").into());
     }
     Reading::Value(f64::from(value))
+}
+
+/// Percent as a share from 0 to 1.
+pub(super) fn share(percent: f64) -> Number {
+    Number::Real(percent / 100.0)
+}
+
+/// A 32-bit answer in the unit of its metric.
+pub(super) fn whole(value: u32) -> Number {
+    Number::Whole(value.into())
+}
+
+/// A 32-bit answer in thousandths of the unit of its metric.
+pub(super) fn thousandths(value: u32) -> Number {
+    Number::Thousandths(value.into())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A GPU's utilisation, memory, power, energy, temperature and clocks at an instant.
 
+use contador_schemas::names;
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::enums::device::SampleValue;
@@ -8,36 +9,30 @@ use nvml_wrapper::struct_wrappers::device::{FieldValueSample, MemoryInfo};
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id::{NVML_FI_DEV_POWER_AVERAGE, NVML_FI_DEV_POWER_INSTANT};
 
-use super::answer::{narrow, percent, reading, wide};
-use crate::sensors::Reading;
-use crate::sensors::sample::{GpuIdentity, GpuSample};
+use super::answer::{narrow, percent, reading, share, thousandths, whole, wide};
+use crate::sensors::{Measures, Number, Reading};
 
-/// Everything but the processes.
-pub(super) fn read(device: &Device<'_>, identity: &GpuIdentity, ts_ms: i64) -> GpuSample {
-    let mut rejected = 0;
+/// Utilisation, memory, power, energy, temperature and clocks.
+pub(super) fn read(device: &Device<'_>, measures: &mut Measures, rejected: &mut u32) {
     let rates = reading(device.utilization_rates());
-    let memory = memory(reading(device.memory_info()), &mut rejected);
-    let [power_average_mw, power_instant_mw] = power_fields(device);
-    GpuSample {
-        ts_ms,
-        uuid: identity.uuid.clone(),
-        utilization_gpu: rates.clone().and_then(|rates| percent(rates.gpu, &mut rejected)),
-        utilization_memory: rates.and_then(|rates| percent(rates.memory, &mut rejected)),
-        memory_total_bytes: memory.total,
-        memory_used_bytes: memory.used,
-        memory_free_bytes: memory.free,
-        memory_reserved_bytes: memory.reserved,
-        power_mw: narrow(device.power_usage()),
-        power_average_mw,
-        power_instant_mw,
-        energy_mj: wide(device.total_energy_consumption()),
-        temperature_c: narrow(device.temperature(TemperatureSensor::Gpu)),
-        clock_sm_mhz: narrow(device.clock_info(Clock::SM)),
-        clock_memory_mhz: narrow(device.clock_info(Clock::Memory)),
-        clock_graphics_mhz: narrow(device.clock_info(Clock::Graphics)),
-        processes: Reading::Value(Vec::new()),
-        rejected,
-    }
+    let gpu = rates.clone().and_then(|rates| percent(rates.gpu, rejected));
+    measures.add(names::GPU_UTILIZATION, gpu.map(share));
+    let activity = rates.and_then(|rates| percent(rates.memory, rejected));
+    measures.add(names::GPU_MEMORY_UTILIZATION, activity.map(share));
+    let memory = memory(reading(device.memory_info()), rejected);
+    measures.add(names::GPU_MEMORY_LIMIT, memory.total.map(Number::Whole));
+    measures.add(names::GPU_MEMORY_USAGE, memory.used.map(Number::Whole));
+    measures.add(names::GPU_MEMORY_FREE, memory.free.map(Number::Whole));
+    measures.add(names::GPU_MEMORY_RESERVED, memory.reserved.map(Number::Whole));
+    let [average, instant] = power_fields(device);
+    measures.add(names::POWER, narrow(device.power_usage()).map(thousandths));
+    measures.add(names::GPU_POWER_AVERAGE, average.map(thousandths));
+    measures.add(names::GPU_POWER_INSTANT, instant.map(thousandths));
+    measures.add(names::ENERGY, wide(device.total_energy_consumption()).map(Number::Thousandths));
+    measures.add(names::TEMPERATURE, narrow(device.temperature(TemperatureSensor::Gpu)).map(whole));
+    measures.add(names::GPU_CLOCK_SM, narrow(device.clock_info(Clock::SM)).map(whole));
+    measures.add(names::GPU_CLOCK_MEMORY, narrow(device.clock_info(Clock::Memory)).map(whole));
+    measures.add(names::GPU_CLOCK_GRAPHICS, narrow(device.clock_info(Clock::Graphics)).map(whole));
 }
 
 struct Memory {
@@ -69,7 +64,7 @@ fn memory(info: Reading<MemoryInfo>, rejected: &mut u32) -> Memory {
         (Reading::Value(_), None) => {
             *rejected += 1;
             let reason = format!("{} bytes free and {} used: expected at most {}", info.free, info.used, info.total);
-            let failed = || Reading::Failed(reason.clone());
+            let failed = || Reading::Failed(reason.clone().into());
             Memory { total, used: failed(), free: failed(), reserved: failed() }
         }
         _ => Memory { used: total.clone(), free: total.clone(), reserved: total.clone(), total },
@@ -81,7 +76,7 @@ fn power_fields(device: &Device<'_>) -> [Reading<u32>; 2] {
     match device.field_values_for(&[FieldId(NVML_FI_DEV_POWER_AVERAGE), FieldId(NVML_FI_DEV_POWER_INSTANT)]) {
         Ok(fields) => {
             let mut fields = fields.into_iter().map(milliwatts);
-            let mut next = || fields.next().unwrap_or_else(|| Reading::Failed("the driver gave no answer".to_owned()));
+            let mut next = || fields.next().unwrap_or_else(|| Reading::Failed("the driver gave no answer".into()));
             [next(), next()]
         }
         Err(error) => {
@@ -94,7 +89,7 @@ fn power_fields(device: &Device<'_>) -> [Reading<u32>; 2] {
 fn milliwatts(field: Result<FieldValueSample, NvmlError>) -> Reading<u32> {
     reading(field.and_then(|field| field.value)).and_then(|value| match value {
         SampleValue::U32(power) => narrow(Ok(power)),
-        other => Reading::Failed(format!("{other:?}: expected an unsigned 32-bit number of milliwatts")),
+        other => Reading::Failed(format!("{other:?}: expected an unsigned 32-bit number of milliwatts").into()),
     })
 }
 

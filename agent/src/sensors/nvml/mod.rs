@@ -1,12 +1,13 @@
 //! GPUs by NVML.
 //!
 //! [`library`] says which library to load, the driver's or the simulator's, and `simulator` hands a scenario to the
-//! latter. [`Gpus::open`] loads it and reads each GPU's `identity` once; each [`Gpus::sample`] then asks a GPU for
-//! its `gauges` and its `processes`. Every answer goes through `answer`, which tells a value from an unsupported
-//! one, a failed one and an impossible one. A GPU that does not answer is reported with failed readings: it is
-//! never left out.
+//! latter. [`Gpus::open`] loads it and reads each GPU's `identity` once; each [`Gpus::sample`] then has the GPU's
+//! `device` reader ask it for its `gauges` and its `processes`. Every answer goes through `answer`, which tells a value
+//! from an unsupported one, a failed one and an impossible one. A GPU that does not answer is reported with a failed
+//! sample: it is never left out.
 
 mod answer;
+mod device;
 mod gauges;
 mod identity;
 pub mod library;
@@ -16,11 +17,10 @@ mod simulator;
 use std::path::{Path, PathBuf};
 
 use nvml_wrapper::Nvml;
-use nvml_wrapper::error::NvmlError;
 
 pub use library::{NvmlLibrary, SensorError};
 
-use super::Reading;
+use self::device::DeviceReader;
 use super::sample::{GpuIdentity, GpuSample};
 
 /// The GPUs of this machine, by an open NVML library. Dropping it closes the library.
@@ -28,8 +28,8 @@ use super::sample::{GpuIdentity, GpuSample};
 pub struct Gpus {
     nvml: Nvml,
     identities: Vec<GpuIdentity>,
-    /// For each of `identities`, up to where its process samples have been seen.
-    cursors: Vec<u64>,
+    /// The reader of each of `identities`.
+    readers: Vec<DeviceReader>,
     unreadable: Vec<(u32, String)>,
     simulated: bool,
     proc_root: PathBuf,
@@ -55,8 +55,8 @@ impl Gpus {
                 Err(error) => unreadable.push((index, error.to_string())),
             }
         }
-        let cursors = vec![0; identities.len()];
-        Ok(Self { nvml, identities, cursors, unreadable, simulated, proc_root: proc_root.to_owned() })
+        let readers = identities.iter().cloned().map(DeviceReader::new).collect();
+        Ok(Self { nvml, identities, readers, unreadable, simulated, proc_root: proc_root.to_owned() })
     }
 
     /// Every GPU that could be identified, in the driver's order.
@@ -76,46 +76,11 @@ impl Gpus {
 
     /// One sample of each of [`identities`](Self::identities), in that order, all stamped `ts_ms` (Unix milliseconds).
     pub fn sample_all(&mut self, ts_ms: i64) -> Vec<GpuSample> {
-        (0..self.identities.len()).filter_map(|position| self.sample(position, ts_ms)).collect()
+        self.readers.iter_mut().map(|reader| reader.sample(&self.nvml, ts_ms, &self.proc_root)).collect()
     }
 
     /// One sample of the GPU at `position` in [`identities`](Self::identities); none beyond the last.
     pub fn sample(&mut self, position: usize, ts_ms: i64) -> Option<GpuSample> {
-        let identity = self.identities.get(position)?;
-        let cursor = self.cursors.get_mut(position)?;
-        let device = match self.nvml.device_by_index(identity.index) {
-            Ok(device) => device,
-            Err(error) => return Some(lost(identity, ts_ms, &error)),
-        };
-        let mut sample = gauges::read(&device, identity, ts_ms);
-        sample.processes = processes::read(&device, cursor, &self.proc_root, &mut sample.rejected);
-        Some(sample)
-    }
-}
-
-/// The sample of a GPU whose handle the driver refuses: everything failed, for the same reason.
-fn lost(identity: &GpuIdentity, ts_ms: i64, error: &NvmlError) -> GpuSample {
-    let reason = format!("no handle of the GPU: {error}");
-    let wide = || Reading::Failed(reason.clone());
-    let narrow = || Reading::Failed(reason.clone());
-    GpuSample {
-        ts_ms,
-        uuid: identity.uuid.clone(),
-        utilization_gpu: Reading::Failed(reason.clone()),
-        utilization_memory: Reading::Failed(reason.clone()),
-        memory_total_bytes: wide(),
-        memory_used_bytes: wide(),
-        memory_free_bytes: wide(),
-        memory_reserved_bytes: wide(),
-        power_mw: narrow(),
-        power_average_mw: narrow(),
-        power_instant_mw: narrow(),
-        energy_mj: wide(),
-        temperature_c: narrow(),
-        clock_sm_mhz: narrow(),
-        clock_memory_mhz: narrow(),
-        clock_graphics_mhz: narrow(),
-        processes: Reading::Failed(reason.clone()),
-        rejected: 0,
+        Some(self.readers.get_mut(position)?.sample(&self.nvml, ts_ms, &self.proc_root))
     }
 }

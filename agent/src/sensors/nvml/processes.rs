@@ -49,7 +49,7 @@ fn merge(
         let memory_bytes = match info.used_gpu_memory {
             UsedGpuMemory::Used(bytes) => wide(Ok(bytes)),
             UsedGpuMemory::Unavailable => {
-                Reading::Unsupported("the driver cannot tell the memory of this process".to_owned())
+                Reading::Unsupported("the driver cannot tell the memory of this process".into())
             }
         };
         // In both lists it is one context, listed twice.
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn a_list_that_failed_is_not_an_empty_one() {
         let some = || Reading::Value(vec![info(7, UsedGpuMemory::Used(1))]);
-        let unsupported = || Reading::Unsupported("no".to_owned());
-        assert!(merge(some(), Reading::Failed("lost".to_owned())).is_failed());
-        assert!(merge(Reading::Failed("lost".to_owned()), unsupported()).is_failed());
+        let unsupported = || Reading::Unsupported("no".into());
+        assert!(merge(some(), Reading::Failed("lost".into())).is_failed());
+        assert!(merge(Reading::Failed("lost".into()), unsupported()).is_failed());
         assert!(matches!(merge(unsupported(), unsupported()), Reading::Unsupported(_)));
         assert_eq!(merge(some(), unsupported()).value().expect("a list").len(), 1);
         assert_eq!(merge(unsupported(), some()).value().expect("a list")[&7].kind, ProcessKind::Graphics);
