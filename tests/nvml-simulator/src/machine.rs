@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use crate::model::{Alive, GpuState};
 use crate::procscan::holders;
+use crate::scenario::call::{Answer, Call, Refusal};
+use crate::scenario::fault::{FaultKind, FaultSpec};
 use crate::scenario::{GpuSpec, Scenario, Which};
 
 /// The GPUs of a scenario, at work.
@@ -25,6 +27,7 @@ pub struct Machine {
 struct Meter {
     settled_uj: u128,
     since_ms: u64,
+    restarted_ms: u64,
     alive: Alive,
 }
 
@@ -35,12 +38,83 @@ pub struct View<'m> {
     pub spec: &'m GpuSpec,
     /// Its state.
     pub state: GpuState,
-    /// Energy since the start in millijoules; never falls.
+    /// Energy in millijoules since the driver was loaded or the GPU was reset; never falls in between.
     pub energy_mj: u64,
-    /// Its index.
+    /// Its position in the scenario.
     pub index: u32,
     /// The instant, in milliseconds since the start.
     pub now_ms: u64,
+    /// Since when counters count, in milliseconds since the start: the driver was loaded then, or the GPU was reset.
+    pub counters_since_ms: u64,
+    /// What faults make of it.
+    pub overrides: Overrides,
+}
+
+/// What the faults in force make of a GPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Calls that answer an error, beside those of the scenario.
+    pub refused: BTreeMap<Call, Refusal>,
+    /// Values that are replaced, before those of the scenario.
+    pub answers: BTreeMap<Answer, u64>,
+    /// NVLinks that are down.
+    pub links_down: BTreeSet<u32>,
+    /// All NVLinks are down.
+    pub all_links_down: bool,
+    /// Corrected ECC errors beside those of the scenario.
+    pub ecc_corrected: u64,
+    /// Uncorrected ECC errors beside those of the scenario.
+    pub ecc_uncorrected: u64,
+    /// How many bits its counters have; absent: 64.
+    pub counter_bits: Option<u32>,
+}
+
+impl Overrides {
+    /// What `faults`, all in force, make of the GPU at position `gpu`.
+    pub fn of<'f>(gpu: usize, faults: impl Iterator<Item = &'f FaultSpec>) -> Self {
+        let mut made = Self::default();
+        for fault in faults.filter(|fault| fault.is_about(gpu)) {
+            match &fault.kind {
+                FaultKind::Ecc { corrected, uncorrected } => {
+                    made.ecc_corrected += corrected;
+                    made.ecc_uncorrected += uncorrected;
+                }
+                FaultKind::LinkDown(links) => {
+                    made.all_links_down |= links.is_empty();
+                    made.links_down.extend(links);
+                }
+                FaultKind::Calls { refused, answers } => {
+                    made.refused.extend(refused);
+                    made.answers.extend(answers);
+                }
+                FaultKind::Wrap(bits) => made.counter_bits = Some(*bits),
+                _ => {}
+            }
+        }
+        made
+    }
+}
+
+impl View<'_> {
+    /// The error that a call answers, by a fault or by the scenario.
+    pub fn refusal(&self, call: Call) -> Option<Refusal> {
+        self.overrides.refused.get(&call).or_else(|| self.spec.refused.get(&call)).copied()
+    }
+
+    /// What a value is replaced by, by a fault or by the scenario.
+    pub fn replaced(&self, answer: Answer) -> Option<u64> {
+        self.overrides.answers.get(&answer).or_else(|| self.spec.answers.get(&answer)).copied()
+    }
+
+    /// A counter's value, with as many bits as counters have now.
+    pub fn counter(&self, value: u64) -> u64 {
+        self.overrides.counter_bits.map_or(value, |bits| value & ((1 << bits) - 1))
+    }
+
+    /// True while the NVLink is down by a fault.
+    pub fn is_link_down(&self, link: u32) -> bool {
+        self.overrides.all_links_down || self.overrides.links_down.contains(&link)
+    }
 }
 
 impl Machine {
@@ -58,7 +132,7 @@ impl Machine {
         let gpus = scenario
             .gpus
             .iter()
-            .map(|gpu| Meter { settled_uj: 0, since_ms: 0, alive: alive(gpu, &BTreeMap::new()) })
+            .map(|gpu| Meter { settled_uj: 0, since_ms: 0, restarted_ms: 0, alive: alive(gpu, &BTreeMap::new()) })
             .collect();
         Self { scenario, proc_root, entries, scanned_ms: None, gpus }
     }
@@ -79,7 +153,16 @@ impl Machine {
             energy_mj: u64::try_from(energy_uj / 1_000).unwrap_or(u64::MAX),
             index: u32::try_from(index).ok()?,
             now_ms,
+            counters_since_ms: meter.restarted_ms,
+            overrides: Overrides::default(),
         })
+    }
+
+    /// Counters of these GPUs start at 0 now.
+    pub fn restart(&mut self, now_ms: u64, which: impl Fn(usize) -> bool) {
+        for (_, meter) in self.gpus.iter_mut().enumerate().filter(|(index, _)| which(*index)) {
+            *meter = Meter { settled_uj: 0, since_ms: now_ms, restarted_ms: now_ms, alive: meter.alive.clone() };
+        }
     }
 
     fn look(&mut self, now_ms: u64, rescan_ms: u64) {

@@ -52,8 +52,8 @@ fn fill(gpu: &View<'_>, entry: &mut nvmlFieldValue_t) {
             return;
         }
     };
-    entry.nvmlReturn = match call.and_then(|call| gpu.spec.refused.get(&call)) {
-        Some(refusal) => refusal_code(*refusal),
+    entry.nvmlReturn = match call.and_then(|call| gpu.refusal(call)) {
+        Some(refusal) => refusal_code(refusal),
         None => code::SUCCESS,
     };
     if wide {

@@ -62,6 +62,8 @@ names! {
         PowerInstant = "power_instant",
         /// `nvmlDeviceGetMigMode`; unsupported without being asked on boards without MIG.
         MigMode = "mig_mode",
+        /// `nvmlDeviceRegisterEvents` and `nvmlDeviceGetSupportedEventTypes`
+        RegisterEvents = "register_events",
     }
 }
 

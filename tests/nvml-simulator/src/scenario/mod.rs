@@ -2,10 +2,11 @@
 //!
 //! A TOML file is read into `raw` (unknown keys are refused there), whose time lines become curves in `values`,
 //! and checked into the [`Scenario`] here, so that whatever is accepted can be simulated. [`call`] names the NVML
-//! calls that a scenario can refuse or falsify. An example with every key is `scenarios/example.toml` beside this
+//! calls that a scenario can refuse or falsify, and [`fault`] what can go wrong while it runs. An example with every key is `scenarios/example.toml` beside this
 //! crate's source.
 
 pub mod call;
+pub mod fault;
 mod raw;
 mod values;
 
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use crate::curve::Curve;
 use crate::profiles::{PROFILES, Profile, profile};
 use call::{Answer, Call, Refusal};
+use fault::FaultSpec;
 
 /// A checked scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +31,10 @@ pub struct Scenario {
     pub cuda_version: i32,
     /// The GPUs, by index.
     pub gpus: Vec<GpuSpec>,
+    /// What goes wrong, and when.
+    pub faults: Vec<FaultSpec>,
+    /// A file with more of it, which may change at any time.
+    pub control: Option<PathBuf>,
 }
 
 /// One GPU of a scenario.
@@ -167,11 +173,16 @@ impl Scenario {
             path: path.to_owned(),
             message: error.to_string().trim_end().to_owned(),
         })?;
-        check(raw, seed).map_err(|Fault { key, fault }| ScenarioError::Value { path: path.to_owned(), key, fault })
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        check(raw, seed, folder).map_err(|Fault { key, fault }| ScenarioError::Value {
+            path: path.to_owned(),
+            key,
+            fault,
+        })
     }
 }
 
-fn check(raw: raw::Scenario, seed: Seed<'_>) -> Result<Scenario, Fault> {
+fn check(raw: raw::Scenario, seed: Seed<'_>, folder: &Path) -> Result<Scenario, Fault> {
     let cuda_version = values::cuda_version("cuda_version", &raw.cuda_version)?;
     let seed = seed.forced.or(raw.seed.as_deref()).or(seed.otherwise).unwrap_or(DEFAULT_SEED);
     let mut gpus = Vec::new();
@@ -198,7 +209,10 @@ fn check(raw: raw::Scenario, seed: Seed<'_>) -> Result<Scenario, Fault> {
             gpus.push(spec);
         }
     }
-    Ok(Scenario { driver_version: raw.driver_version, nvml_version: raw.nvml_version, cuda_version, gpus })
+    let faults = fault::check_all(&raw.fault, gpus.len())?;
+    let control = raw.faults.map(|path| folder.join(path));
+    let (driver_version, nvml_version) = (raw.driver_version, raw.nvml_version);
+    Ok(Scenario { driver_version, nvml_version, cuda_version, gpus, faults, control })
 }
 
 fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuSpec, Fault> {
@@ -222,19 +236,6 @@ fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuS
             format!("{held} bytes together: expected at most {capacity}, what the GPU has beside its reserved memory");
         return Err(Fault::new(format!("{key}.process"), fault));
     }
-    let mut refused = BTreeMap::new();
-    for name in &raw.unsupported {
-        refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
-    }
-    for (name, error) in &raw.errors {
-        let key = format!("{key}.errors");
-        refused.insert(Call::parse(&key, name)?, Refusal::parse(&format!("{key}.{name}"), error)?);
-    }
-    let mut answers = BTreeMap::new();
-    for (name, value) in &raw.answers {
-        let key = format!("{key}.answers");
-        answers.insert(Answer::parse(&key, name)?, values::answer(&format!("{key}.{name}"), value)?);
-    }
     Ok(GpuSpec {
         profile,
         uuid: match &raw.uuid {
@@ -245,9 +246,36 @@ fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuS
         memory: memory.transpose()?,
         idle_without_processes: raw.idle_without_processes,
         processes,
-        refused,
-        answers,
+        refused: refused(key, &raw.unsupported, &raw.errors)?,
+        answers: answers(key, &raw.answers)?,
     })
+}
+
+/// Calls that answer an error, by the keys `unsupported` and `errors`.
+fn refused(
+    key: &str,
+    unsupported: &[String],
+    errors: &BTreeMap<String, String>,
+) -> Result<BTreeMap<Call, Refusal>, Fault> {
+    let mut refused = BTreeMap::new();
+    for name in unsupported {
+        refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
+    }
+    for (name, error) in errors {
+        let key = format!("{key}.errors");
+        refused.insert(Call::parse(&key, name)?, Refusal::parse(&format!("{key}.{name}"), error)?);
+    }
+    Ok(refused)
+}
+
+/// Values that are replaced, by the key `answers`.
+fn answers(key: &str, raw: &BTreeMap<String, toml::Value>) -> Result<BTreeMap<Answer, u64>, Fault> {
+    let mut answers = BTreeMap::new();
+    for (name, value) in raw {
+        let key = format!("{key}.answers");
+        answers.insert(Answer::parse(&key, name)?, values::answer(&format!("{key}.{name}"), value)?);
+    }
+    Ok(answers)
 }
 
 fn check_process(key: &str, raw: &raw::Process, capacity: u64) -> Result<ProcessSpec, Fault> {

@@ -107,7 +107,7 @@ fn number(key: &str, value: &Value) -> Result<f64, Fault> {
 }
 
 /// Milliseconds of `"250ms"`, `"30s"`, `"5m"` or `"1h"`; a bare number has no unit and is refused.
-fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
+pub(super) fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
     let fault = || {
         Fault::new(
             key,
