@@ -59,7 +59,7 @@ attributes! {
     NVLINK_LINK "contador.nvlink.link" "Number of an NVLink of a GPU, from 0."
     PIPE "contador.gpu.pipe" "fp64, fp32, fp16 or integer."
     XID "contador.xid" "Code of an XID."
-    SENSOR "contador.sensor" "Sensor of an agent: gpus, a GPU's UUID, disks, host, owners, a mount and so on."
+    SENSOR "contador.sensor" "Sensor of an agent: gpus, xids, a GPU's UUID, disks, host, owners, a mount and so on."
     DISK_DIRECTION "disk.io.direction" "read or write."
     CPU_MODE "cpu.mode" "user, nice, system, idle, iowait, interrupt or steal."
     MEMORY_STATE "system.memory.state" "free, buffers or cached."

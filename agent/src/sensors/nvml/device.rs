@@ -22,17 +22,26 @@ impl DeviceReader {
         Self { identity, process_cursor: 0 }
     }
 
-    /// One sample, stamped `ts_ms` (Unix milliseconds). PIDs are looked up under `proc_root`.
-    pub(super) fn sample(&mut self, nvml: &Nvml, ts_ms: i64, proc_root: &Path) -> GpuSample {
+    /// The GPU's sample, and then one of each of its instances, stamped `ts_ms` (Unix milliseconds). PIDs are looked up
+    /// under `proc_root`.
+    pub(super) fn sample(&mut self, nvml: &Nvml, ts_ms: i64, proc_root: &Path) -> Vec<GpuSample> {
         let uuid = &self.identity.uuid;
         let device = match nvml.device_by_index(self.identity.index) {
             Ok(device) => device,
-            Err(error) => return GpuSample::failed(ts_ms, uuid, format!("no handle of the GPU: {error}")),
+            Err(error) => return vec![GpuSample::failed(ts_ms, uuid, format!("no handle of the GPU: {error}"))],
         };
+        // When a GPU has gone, the driver may give its index to another.
+        match device.uuid() {
+            Ok(found) if found != *uuid => {
+                return vec![GpuSample::failed(ts_ms, uuid, format!("the driver has {found} in its place"))];
+            }
+            Ok(_) => {}
+            Err(error) => return vec![GpuSample::failed(ts_ms, uuid, error.to_string())],
+        }
         let (mut measures, mut rejected) = (Measures::default(), 0);
         gauges::read(&device, &mut measures, &mut rejected);
         let processes = processes::read(&device, &mut self.process_cursor, proc_root, &mut rejected);
         measures.add(names::GPU_PROCESSES, processes.clone().map(|list| Number::Whole(list.len() as u64)));
-        GpuSample { ts_ms, uuid: uuid.clone(), measures, processes, rejected }
+        vec![GpuSample { ts_ms, uuid: uuid.clone(), measures, processes, rejected }]
     }
 }
