@@ -25,7 +25,7 @@ fn seconds(range: std::ops::RangeInclusive<i64>) -> BTreeSet<i64> {
 #[tokio::test]
 async fn a_lost_gpu_is_said_once_stops_no_other_and_is_back_within_5_s() {
     for kind in ["lost", "off_the_bus"] {
-        let mut agent = Agent::start(&scenario(3)).await;
+        let mut agent = Agent::start(&scenario(3));
         agent.ticks(3).await;
         assert_eq!(agent.kinds(), [""; 0], "{kind}");
         agent.simulator.faults(&format!("[[fault]]\nkind = \"{kind}\"\ngpu = 1\n"));
@@ -61,7 +61,7 @@ async fn a_lost_gpu_is_said_once_stops_no_other_and_is_back_within_5_s() {
 
 #[tokio::test]
 async fn a_reloaded_driver_is_opened_again_and_the_ledger_conserves() {
-    let mut agent = Agent::start(&scenario(2)).await;
+    let mut agent = Agent::start(&scenario(2));
     agent.ticks(70).await;
     agent.simulator.faults("[[fault]]\nkind = \"driver_reload\"\ndriver_version = \"575.57.08\"\n");
     agent.until(|agent| agent.health.get().is_err()).await;
@@ -121,7 +121,7 @@ fn millijoules(joules: f64) -> i64 {
 
 #[tokio::test]
 async fn a_gpu_that_is_added_is_sampled_within_5_s_and_one_that_is_removed_is_said() {
-    let mut agent = Agent::start(&scenario(3)).await;
+    let mut agent = Agent::start(&scenario(3));
     agent.simulator.faults("[[fault]]\nkind = \"absent\"\ngpu = 1\n");
     agent.ticks(5).await;
     assert!(agent.sampled(&uuid(1)).is_empty() && agent.kinds().is_empty(), "{:#?}", agent.events());
@@ -149,7 +149,7 @@ async fn a_gpu_that_is_added_is_sampled_within_5_s_and_one_that_is_removed_is_sa
 
 #[tokio::test]
 async fn a_gpu_that_hangs_is_stuck_and_no_other_sensor_misses_a_round() {
-    let mut agent = Agent::start(&scenario(3)).await;
+    let mut agent = Agent::start(&scenario(3));
     agent.ticks(3).await;
     agent.simulator.faults("[[fault]]\nkind = \"hang\"\ngpu = 1\n");
     agent.ticks(60).await;
@@ -181,7 +181,7 @@ async fn a_gpu_that_hangs_is_stuck_and_no_other_sensor_misses_a_round() {
 
 #[tokio::test]
 async fn a_gpu_that_hangs_at_the_start_does_not_keep_the_others_from_being_found() {
-    let mut agent = Agent::start(&scenario(2)).await;
+    let mut agent = Agent::start(&scenario(2));
     agent.simulator.faults("[[fault]]\nkind = \"hang\"\ngpu = 0\n");
     agent.ticks(5).await;
     assert_eq!(agent.sampled(&uuid(1)), seconds(0..=4));
@@ -192,7 +192,7 @@ async fn a_gpu_that_hangs_at_the_start_does_not_keep_the_others_from_being_found
 
 #[tokio::test]
 async fn each_xid_of_a_storm_is_stored_and_counted_once() {
-    let mut agent = Agent::start(&scenario(2)).await;
+    let mut agent = Agent::start(&scenario(2));
     let registered = |agent: &Agent| !agent.series(names::GPU_XID_LAST, &uuid(0)).is_empty();
     agent.until(|agent| registered(agent) && !agent.series(names::GPU_XID_LAST, &uuid(1)).is_empty()).await;
     agent.simulator.faults(
@@ -237,7 +237,7 @@ async fn each_xid_of_a_storm_is_stored_and_counted_once() {
 #[tokio::test]
 async fn a_gpu_without_xids_has_none_rather_than_zero() {
     let unsupported = "unsupported = [\"register_events\"]\n";
-    let mut agent = Agent::start(&format!("{}{unsupported}", scenario(1))).await;
+    let mut agent = Agent::start(&format!("{}{unsupported}", scenario(1)));
     agent.ticks(60).await;
     let said = |agent: &Agent| {
         let all = points(&agent.received, names::GPU_XID_LAST).into_iter();
@@ -249,7 +249,7 @@ async fn a_gpu_without_xids_has_none_rather_than_zero() {
 
 #[tokio::test]
 async fn released_handles_let_the_driver_be_reloaded_and_are_taken_again() {
-    let mut agent = Agent::start(&scenario(2)).await;
+    let mut agent = Agent::start(&scenario(2));
     agent.ticks(3).await;
     assert!(agent.simulator.inits() > 0);
     agent.release.ask(agent.instant_ms);
@@ -272,7 +272,7 @@ async fn released_handles_let_the_driver_be_reloaded_and_are_taken_again() {
 
 #[tokio::test]
 async fn a_call_that_hangs_keeps_its_clone_until_it_returns_and_then_the_reload_is_done() {
-    let mut agent = Agent::start(&scenario(2)).await;
+    let mut agent = Agent::start(&scenario(2));
     agent.ticks(2).await;
     let hang = "[[fault]]\nkind = \"hang\"\ngpu = 0\n";
     agent.simulator.faults(hang);
@@ -300,7 +300,7 @@ async fn a_call_that_hangs_keeps_its_clone_until_it_returns_and_then_the_reload_
 #[tokio::test]
 async fn calls_that_hang_for_ever_do_not_pile_up_however_often_the_driver_is_opened_again() {
     let most = i64::try_from(MAX_ABANDONED).unwrap();
-    let mut agent = Agent::with_patience(Simulator::new(&scenario(3)), "100ms").await;
+    let mut agent = Agent::with_patience(Simulator::new(&scenario(3)), "100ms");
     agent.ticks(2).await;
     let (hang, absent) = ("[[fault]]\nkind = \"hang\"\ngpu = 0\n", "[[fault]]\nkind = \"absent\"\ngpu = 1\n");
     agent.simulator.faults(hang);

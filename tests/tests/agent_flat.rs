@@ -23,7 +23,7 @@ fn size() -> (usize, usize, u64) {
 
 #[tokio::test]
 async fn with_a_call_that_hangs_for_ever_no_round_is_missed_and_nothing_grows() {
-    let mut agent = Agent::start(&scenario(3)).await;
+    let mut agent = Agent::start(&scenario(3));
     agent.ticks(2).await;
     agent
         .simulator

@@ -17,7 +17,7 @@ use watch_support::{Agent, scenario, uuid};
 /// While a device does not answer there is no value of it, its age rises, and it is said: an old value is never new.
 #[tokio::test]
 async fn d15_a_value_that_is_not_read_any_more_expires_and_its_age_is_told() {
-    let mut agent = Agent::start(&scenario(2)).await;
+    let mut agent = Agent::start(&scenario(2));
     agent.ticks(3).await;
     agent.simulator.faults("[[fault]]\nkind = \"hang\"\ngpu = 0\ncall = \"utilization_rates\"\n");
     agent.ticks(30).await;
@@ -39,7 +39,7 @@ async fn d16_an_agent_that_starts_during_a_reload_is_not_ready_and_holds_no_hand
     simulator.load(&scenario(2)).unwrap();
     simulator.hold_clock(0);
     simulator.faults("[[fault]]\nkind = \"driver_reload\"\ndriver_version = \"580.65.06\"\n");
-    let mut agent = Agent::with(simulator).await;
+    let mut agent = Agent::with(simulator);
     for _ in 0..10 {
         agent.tick().await;
         let said = agent.health.get().unwrap_err();
@@ -58,7 +58,7 @@ async fn d16_an_agent_that_starts_during_a_reload_is_not_ready_and_holds_no_hand
 #[tokio::test]
 async fn d17_a_driver_that_never_returns_is_said_and_cpu_and_disks_go_on() {
     for call in ["", "call = \"init\"\n", "call = \"device_count\"\n"] {
-        let mut agent = Agent::start(&scenario(2)).await;
+        let mut agent = Agent::start(&scenario(2));
         agent.simulator.faults(&format!("[[fault]]\nkind = \"hang\"\n{call}"));
         agent.ticks(20).await;
         assert_eq!(agent.host_sampled(), (0..20).collect::<BTreeSet<_>>(), "{call}");

@@ -57,17 +57,17 @@ pub struct Agent {
 
 impl Agent {
     /// A node with the GPUs of this scenario, before its first round.
-    pub async fn start(scenario: &str) -> Self {
-        Self::with(Simulator::new(scenario)).await
+    pub fn start(scenario: &str) -> Self {
+        Self::with(Simulator::new(scenario))
     }
 
     /// A node on this simulator, before its first round.
-    pub async fn with(simulator: Simulator) -> Self {
-        Self::with_patience(simulator, "1s").await
+    pub fn with(simulator: Simulator) -> Self {
+        Self::with_patience(simulator, "1s")
     }
 
     /// A node on this simulator that waits for sensors as if its interval was `interval`; its rounds are a second apart still.
-    pub async fn with_patience(simulator: Simulator, interval: &str) -> Self {
+    pub fn with_patience(simulator: Simulator, interval: &str) -> Self {
         let state = tempfile::tempdir().unwrap();
         let config = Self::config(state.path(), interval);
         let (telemetry, health, release) = (Telemetry::new().unwrap(), Health::default(), Release::default());
