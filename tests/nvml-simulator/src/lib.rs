@@ -3,7 +3,8 @@
 //! It stands in for `libnvidia-ml.so.1` on machines without the NVIDIA driver: `nvml-wrapper` loads it like the
 //! driver. How the data goes through it: a TOML file becomes a checked [`scenario`] (its time lines are [`curve`]s
 //! and its GPU models come from [`profiles`]); [`model`] says what a GPU looks like at an instant, as a pure
-//! function of time and of the processes that are alive; [`machine`] keeps what a function of time cannot (energy
+//! function of time and of the processes that are alive, and [`mig`] the same of the parts of a GPU that is split
+//! (which [`mig_profiles`] says how it can be); [`machine`] keeps what a function of time cannot (energy
 //! so far, which processes [`procscan`] found, the [`clock`]); and the private `ffi` modules answer NVML's calls
 //! from it, one file a topic. `unsafe` is in `ffi` only.
 //!
@@ -14,7 +15,8 @@
 //! - `CONTADOR_NVML_SEED`: replaces the scenario's `seed`, so that two machines with one scenario differ in UUIDs.
 //!
 //! Beside NVML's symbols it exports `contador_nvml_simulator_load`, `contador_nvml_simulator_seed`,
-//! `contador_nvml_simulator_hold_clock` and `contador_nvml_simulator_run_clock`. Their C declarations:
+//! `contador_nvml_simulator_hold_clock`, `contador_nvml_simulator_run_clock` and `contador_nvml_simulator_gpm_samples`.
+//! Their C declarations:
 //!
 //! ```c
 //! // Takes the scenario at `path` (NULL: the built-in one) from the next nvmlInit on. 0, or 1 with the reason,
@@ -26,6 +28,8 @@
 //! int contador_nvml_simulator_hold_clock(unsigned long long milliseconds);
 //! // Lets a held clock go on from where it stands.
 //! void contador_nvml_simulator_run_clock(void);
+//! // How many GPM samples are allocated and not freed.
+//! unsigned contador_nvml_simulator_gpm_samples(void);
 //! ```
 
 pub mod clock;
@@ -33,6 +37,8 @@ pub mod curve;
 mod ffi;
 pub mod library;
 pub mod machine;
+pub mod mig;
+pub mod mig_profiles;
 pub mod model;
 pub mod procscan;
 pub mod profiles;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::curve::Curve;
-use crate::scenario::GpuSpec;
+use crate::scenario::{GpuSpec, List};
 
 /// 100 percent, in thousandths of a percent.
 pub const FULL: u64 = 100_000;
@@ -47,20 +47,33 @@ pub struct ProcessState {
     pub memory_bytes: u64,
     /// Its part of the GPU's utilisation, in thousandths of a percent.
     pub sm_util: u64,
-    /// In the graphics list.
-    pub graphics: bool,
+    /// The driver's list that it is in.
+    pub list: List,
+    /// The GPU instance that it is on, of a GPU that is split by MIG.
+    pub gpu_instance: Option<u32>,
 }
 
 impl GpuSpec {
     /// The GPU's state at `t` milliseconds with these processes alive.
     pub fn state(&self, t: u64, alive: &Alive) -> GpuState {
         let p = self.profile;
-        let utilization = self.load(alive).at(t).min(FULL);
-        let processes = self.split(utilization, alive);
-        let held: u64 = processes.iter().map(|process| process.memory_bytes).sum();
         let capacity = p.memory_total - p.memory_reserved;
-        let declared = if self.is_deserted(alive) { 0 } else { self.memory.as_ref().map_or(0, |curve| curve.at(t)) };
-        let memory_used = declared.max(held).min(capacity);
+        let utilization = self.utilization_at(t, alive);
+        let (processes, memory_used) = match &self.mig {
+            Some(mig) => {
+                let parts: Vec<_> = mig.slots(t).map(|slot| self.instance(slot, t, alive)).collect();
+                let used = parts.iter().map(|part| part.memory_used).sum();
+                let processes = parts.into_iter().flat_map(|part| part.processes).collect();
+                (processes, used)
+            }
+            None => {
+                let processes = self.split(utilization, alive, None);
+                let held: u64 = processes.iter().map(|process| process.memory_bytes).sum();
+                let declared = self.memory.as_ref().filter(|_| !self.is_deserted(alive));
+                (processes, declared.map_or(0, |curve| curve.at(t)).max(held))
+            }
+        };
+        let memory_used = memory_used.min(capacity);
         let busy = utilization > 0;
         GpuState {
             utilization,
@@ -83,8 +96,25 @@ impl GpuSpec {
     pub fn energy_uj(&self, t: u64, alive: &Alive) -> u128 {
         let (idle, limit) = (self.profile.power_idle_mw, self.profile.power_limit_mw);
         // mW · ms = µJ
-        let active = u128::from(limit - idle) * self.load(alive).area(t) / u128::from(FULL);
+        let active = u128::from(limit - idle) * self.busy(t, alive) / u128::from(FULL);
         u128::from(idle) * u128::from(t) + active
+    }
+
+    /// The utilisation at `t` milliseconds in thousandths of a percent, if these processes are alive then.
+    pub fn utilization_at(&self, t: u64, alive: &Alive) -> u64 {
+        match &self.mig {
+            Some(mig) => self.board_utilization(mig, t, alive),
+            None => self.load(alive).at(t).min(FULL),
+        }
+    }
+
+    /// The integral of the utilisation from 0 to `t` milliseconds, in thousandths of a percent · ms, if these processes are
+    /// alive all the time. Never falls as `t` rises.
+    pub fn busy(&self, t: u64, alive: &Alive) -> u128 {
+        match &self.mig {
+            Some(mig) => self.board_busy(mig, t, alive),
+            None => self.load(alive).area(t),
+        }
     }
 
     fn is_deserted(&self, alive: &Alive) -> bool {
@@ -98,37 +128,13 @@ impl GpuSpec {
         }
         match &self.utilization {
             Some(curve) => Cow::Borrowed(curve),
-            None => Cow::Owned(Curve::constant(self.asked(alive).min(FULL))),
+            None => Cow::Owned(Curve::constant(self.asked(alive, None).min(FULL))),
         }
-    }
-
-    /// What the living processes ask for together; can be above 100 percent.
-    fn asked(&self, alive: &Alive) -> u64 {
-        self.processes.iter().zip(alive).filter(|(_, pids)| !pids.is_empty()).map(|(spec, _)| spec.sm_util).sum()
-    }
-
-    /// The living processes, with the GPU's utilisation split in proportion to what they ask for.
-    fn split(&self, utilization: u64, alive: &Alive) -> Vec<ProcessState> {
-        let asked = self.asked(alive).max(1);
-        let mut processes = Vec::new();
-        for (spec, pids) in self.processes.iter().zip(alive) {
-            let count = pids.len().max(1) as u64;
-            let sm_util = utilization * spec.sm_util / asked;
-            for (position, &pid) in (0u64..).zip(pids) {
-                processes.push(ProcessState {
-                    pid,
-                    memory_bytes: part(spec.memory_bytes, count, position),
-                    sm_util: part(sm_util, count, position),
-                    graphics: spec.graphics,
-                });
-            }
-        }
-        processes
     }
 }
 
 /// The `position`th of `count` even parts of `whole`; they add up to it.
-fn part(whole: u64, count: u64, position: u64) -> u64 {
+pub(crate) fn part(whole: u64, count: u64, position: u64) -> u64 {
     whole / count + u64::from(position < whole % count)
 }
 

@@ -81,6 +81,13 @@ impl Simulator {
         assert_eq!(code, 0, "the clock does not go back to {milliseconds}");
     }
 
+    /// How many GPM samples are allocated and not freed.
+    pub fn gpm_samples(&self) -> u32 {
+        type Count = unsafe extern "C" fn() -> c_uint;
+        // SAFETY: the symbol has this type.
+        unsafe { self.library.__library.get::<Count>(b"contador_nvml_simulator_gpm_samples\0").expect("the symbol")() }
+    }
+
     /// Opens it as the driver is opened.
     pub fn nvml(&self) -> Nvml {
         Nvml::builder().lib_path(self.path().as_os_str()).init().expect("nvmlInit")

@@ -1,4 +1,4 @@
-//! Event sets, on which nothing happens yet, and the release of GPM samples, of which there are none.
+//! Event sets, on which nothing happens yet.
 
 use std::ffi::{c_uint, c_ulonglong, c_void};
 use std::time::Duration;
@@ -37,9 +37,4 @@ unsafe extern "C" fn nvmlDeviceGetSupportedEventTypes(device: nvmlDevice_t, type
 extern "C" fn nvmlEventSetWait_v2(_set: *mut c_void, _data: *mut c_void, timeout_ms: c_uint) -> nvmlReturn_t {
     std::thread::sleep(Duration::from_millis(u64::from(timeout_ms)));
     code::TIMEOUT
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlGpmSampleFree(_sample: *mut c_void) -> nvmlReturn_t {
-    code::SUCCESS
 }

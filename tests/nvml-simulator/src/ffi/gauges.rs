@@ -10,8 +10,10 @@ use nvml_wrapper_sys::bindings::{
 
 use super::code;
 use super::out::write;
-use super::state::{answer, percent};
+use super::state::{answer, answer_any, percent};
+use crate::machine::View;
 use crate::scenario::call::{Answer, Call};
+use crate::scenario::mig::Slot;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
@@ -30,36 +32,40 @@ unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
 
 /// Version 1: the reserved part is inside `used`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, memory: *mut nvmlMemory_t) -> nvmlReturn_t {
-    answer(device, Some(Call::MemoryInfo), |gpu| {
-        let used = gpu.wide(Answer::MemoryUsed, gpu.state.memory_used + gpu.state.memory_reserved);
-        let value = nvmlMemory_t { total: gpu.state.memory_total, free: gpu.state.memory_free, used };
-        // SAFETY: `memory` is valid or null by NVML's contract.
-        unsafe { write(memory, value) }
+unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, info: *mut nvmlMemory_t) -> nvmlReturn_t {
+    answer_any(device, Some(Call::MemoryInfo), |gpu, slot| {
+        let [total, reserved, free, used] = memory(gpu, slot);
+        let value = nvmlMemory_t { total, free, used: gpu.wide(Answer::MemoryUsed, used + reserved) };
+        // SAFETY: `info` is valid or null by NVML's contract.
+        unsafe { write(info, value) }
     })
+}
+
+/// Total, reserved, free and used, of a GPU or of a MIG instance.
+fn memory(gpu: &View<'_>, slot: Option<&Slot>) -> [u64; 4] {
+    let state = &gpu.state;
+    match slot.map(|slot| gpu.instance(slot)) {
+        None => [state.memory_total, state.memory_reserved, state.memory_free, state.memory_used],
+        Some(own) => [own.memory_total, own.memory_reserved, own.memory_free, own.memory_used],
+    }
 }
 
 /// Version 2: free + used + reserved = total. The caller says the version that it means.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, memory: *mut nvmlMemory_v2_t) -> nvmlReturn_t {
-    answer(device, Some(Call::MemoryInfo), |gpu| {
-        if memory.is_null() {
+unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, info: *mut nvmlMemory_v2_t) -> nvmlReturn_t {
+    answer_any(device, Some(Call::MemoryInfo), |gpu, slot| {
+        if info.is_null() {
             return code::INVALID_ARGUMENT;
         }
         // SAFETY: not null, and then valid with its version set, by NVML's contract.
-        let version = unsafe { (*memory).version };
+        let version = unsafe { (*info).version };
         if version as usize != size_of::<nvmlMemory_v2_t>() | 2 << 24 {
             return code::VERSION_MISMATCH;
         }
-        let value = nvmlMemory_v2_t {
-            version,
-            total: gpu.state.memory_total,
-            reserved: gpu.state.memory_reserved,
-            free: gpu.state.memory_free,
-            used: gpu.wide(Answer::MemoryUsed, gpu.state.memory_used),
-        };
+        let [total, reserved, free, used] = memory(gpu, slot);
+        let value = nvmlMemory_v2_t { version, total, reserved, free, used: gpu.wide(Answer::MemoryUsed, used) };
         // SAFETY: not null, and valid.
-        unsafe { write(memory, value) }
+        unsafe { write(info, value) }
     })
 }
 

@@ -7,16 +7,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlReturn_t};
 
 use super::code;
+use super::gpm::Samples;
 use crate::clock::Clock;
 use crate::machine::{Machine, View};
 use crate::scenario::call::{Answer, Call, Refusal};
+use crate::scenario::mig::Slot;
 use crate::scenario::{Scenario, ScenarioError, Seed};
 
 /// How long a look at the machine's processes is good for, in real milliseconds.
 const RESCAN_MS: f64 = 500.0;
 
 static SIMULATOR: Mutex<Simulator> =
-    Mutex::new(Simulator { seed: None, scenario: None, clock: None, machine: None, inits: 0 });
+    Mutex::new(Simulator { seed: None, scenario: None, clock: None, machine: None, inits: 0, gpm: Samples::NONE });
 
 pub(super) struct Simulator {
     /// What `contador_nvml_simulator_seed` took.
@@ -27,6 +29,7 @@ pub(super) struct Simulator {
     /// Stays over shutdown and init, as the driver stays loaded: energy goes on.
     machine: Option<Machine>,
     inits: u32,
+    gpm: Samples,
 }
 
 /// Takes the lock. A panic of another thread does not matter: the state is whole between any two statements.
@@ -77,6 +80,11 @@ impl Simulator {
         self.clock.get_or_insert_with(|| Clock::start(time_scale()))
     }
 
+    /// The GPM samples that are allocated.
+    pub(super) fn gpm(&mut self) -> &mut Samples {
+        &mut self.gpm
+    }
+
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
         self.machine.as_mut().filter(|_| self.inits > 0)
     }
@@ -103,26 +111,73 @@ fn time_scale() -> f64 {
     }
 }
 
-/// The handle of the GPU at `index`: an opaque number above 0, never followed as a pointer.
-pub(super) fn handle(index: usize) -> nvmlDevice_t {
-    std::ptr::without_provenance_mut(index + 1)
+/// What a handle means: a GPU, or a MIG device of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Handle {
+    /// Index of the GPU.
+    pub gpu: usize,
+    /// Of a MIG device: how many layouts had begun when it was asked for, and its index.
+    pub instance: Option<(usize, usize)>,
 }
 
-/// Answers a call about a device: finds it, refuses what its scenario refuses, and hands its view on.
+impl Handle {
+    const INDEX: u32 = 16;
+    const PLACE: u32 = 4;
+
+    /// An opaque number above 0, never followed as a pointer: from the right, the index plus 1, the place plus 1 and the
+    /// layouts.
+    pub(super) fn encode(self) -> nvmlDevice_t {
+        let instance = self.instance.map_or(0, |(generation, place)| (generation << Self::PLACE) + place + 1);
+        std::ptr::without_provenance_mut((instance << Self::INDEX) + self.gpu + 1)
+    }
+
+    fn decode(device: nvmlDevice_t) -> Option<Self> {
+        let (low, high) = (device.addr() & ((1 << Self::INDEX) - 1), device.addr() >> Self::INDEX);
+        let place = (high & ((1 << Self::PLACE) - 1)).checked_sub(1);
+        Some(Self { gpu: low.checked_sub(1)?, instance: place.map(|place| (high >> Self::PLACE, place)) })
+    }
+}
+
+/// The handle of the GPU at `index`.
+pub(super) fn handle(index: usize) -> nvmlDevice_t {
+    Handle { gpu: index, instance: None }.encode()
+}
+
+/// Calls that the driver refuses of a GPU that is split by MIG.
+fn is_refused_when_split(call: Call) -> bool {
+    matches!(call, Call::UtilizationRates | Call::ProcessUtilization)
+}
+
+/// Answers a call about a GPU: as [`answer_any`]; of a MIG device the call is not supported.
 pub(super) fn answer(
     device: nvmlDevice_t,
     call: Option<Call>,
     answer: impl FnOnce(&View<'_>) -> nvmlReturn_t,
 ) -> nvmlReturn_t {
+    answer_any(device, call, |view, slot| if slot.is_some() { code::NOT_SUPPORTED } else { answer(view) })
+}
+
+/// Answers a call about a GPU or a MIG device: finds it, refuses what its scenario refuses, and hands its view on.
+pub(super) fn answer_any(
+    device: nvmlDevice_t,
+    call: Option<Call>,
+    answer: impl FnOnce(&View<'_>, Option<&Slot>) -> nvmlReturn_t,
+) -> nvmlReturn_t {
     let mut simulator = simulator();
     let clock = simulator.clock();
     let (now_ms, rescan_ms) = (clock.now_ms(), clock.scaled_ms(RESCAN_MS));
     let Some(machine) = simulator.machine() else { return code::UNINITIALIZED };
-    let Some(index) = device.addr().checked_sub(1) else { return code::INVALID_ARGUMENT };
-    let Some(view) = machine.view(index, now_ms, rescan_ms) else { return code::INVALID_ARGUMENT };
+    let Some(handle) = Handle::decode(device) else { return code::INVALID_ARGUMENT };
+    let Some(view) = machine.view(handle.gpu, now_ms, rescan_ms) else { return code::INVALID_ARGUMENT };
+    let slot = match handle.instance.map(|(generation, place)| view.slot(generation, place)) {
+        None => None,
+        Some(Some(slot)) => Some(slot),
+        Some(None) => return code::INVALID_ARGUMENT,
+    };
     match call.and_then(|call| view.spec.refused.get(&call)) {
         Some(refusal) => refusal_code(*refusal),
-        None => answer(&view),
+        None if view.spec.mig.is_some() && call.is_some_and(is_refused_when_split) => code::NOT_SUPPORTED,
+        None => answer(&view, slot),
     }
 }
 

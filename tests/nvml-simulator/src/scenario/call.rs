@@ -52,6 +52,8 @@ names! {
         ComputeProcesses = "compute_processes",
         /// `nvmlDeviceGetGraphicsRunningProcesses_v3`
         GraphicsProcesses = "graphics_processes",
+        /// `nvmlDeviceGetMPSComputeRunningProcesses_v3`
+        MpsProcesses = "mps_processes",
         /// `nvmlDeviceGetProcessUtilization`
         ProcessUtilization = "process_utilization",
         /// `nvmlDeviceGetFieldValues` as a whole
@@ -62,6 +64,14 @@ names! {
         PowerInstant = "power_instant",
         /// `nvmlDeviceGetMigMode`; unsupported without being asked on boards without MIG.
         MigMode = "mig_mode",
+        /// `nvmlDeviceGetMigDeviceHandleByIndex`
+        MigDeviceHandle = "mig_device_handle",
+        /// `nvmlDeviceGetGpuInstanceById`, for which the driver wants root.
+        GpuInstance = "gpu_instance",
+        /// `nvmlDeviceGetActiveVgpus`; unsupported without being asked where the scenario has no `vgpus`.
+        ActiveVgpus = "active_vgpus",
+        /// `nvmlGpmSampleGet` and `nvmlGpmMigSampleGet`
+        GpmSample = "gpm_sample",
     }
 }
 
@@ -86,6 +96,8 @@ names! {
         ProcessMemory = "process_memory",
         /// Percent of every process
         ProcessSmUtil = "process_sm_util",
+        /// Percent of GPM's SM_UTIL, of the GPU and of every MIG instance
+        GpmSmUtil = "gpm_sm_util",
     }
 }
 

@@ -1,11 +1,12 @@
 //! The scenario: which GPUs the machine has and what they do over time.
 //!
 //! A TOML file is read into `raw` (unknown keys are refused there), whose time lines become curves in `values`,
-//! and checked into the [`Scenario`] here, so that whatever is accepted can be simulated. [`call`] names the NVML
+//! and checked into the [`Scenario`] here ([`mig`]: how GPUs are split), so that whatever is accepted can be simulated. [`call`] names the NVML
 //! calls that a scenario can refuse or falsify. An example with every key is `scenarios/example.toml` beside this
 //! crate's source.
 
 pub mod call;
+pub mod mig;
 mod raw;
 mod values;
 
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use crate::curve::Curve;
 use crate::profiles::{PROFILES, Profile, profile};
 use call::{Answer, Call, Refusal};
+use mig::MigSpec;
 
 /// A checked scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +48,10 @@ pub struct GpuSpec {
     pub idle_without_processes: bool,
     /// The processes that can hold it.
     pub processes: Vec<ProcessSpec>,
+    /// How it is split, while its MIG mode is on.
+    pub mig: Option<MigSpec>,
+    /// Virtual GPUs that run on it, where the driver is a vGPU host.
+    pub vgpus: Option<u32>,
     /// Calls that answer an error.
     pub refused: BTreeMap<Call, Refusal>,
     /// Values that are replaced by another, however impossible.
@@ -61,8 +67,21 @@ pub struct ProcessSpec {
     pub memory_bytes: u64,
     /// Their share of the SMs in thousandths of a percent, shared by all of them.
     pub sm_util: u64,
-    /// In the graphics list instead of the compute list.
-    pub graphics: bool,
+    /// Which of the driver's lists they are in.
+    pub list: List,
+    /// What of [`MigSpec::loads`] they are of; absent on a whole GPU.
+    pub instance: Option<usize>,
+}
+
+/// One of the driver's lists of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum List {
+    /// Compute contexts.
+    Compute,
+    /// Graphics contexts.
+    Graphics,
+    /// Clients of an MPS server.
+    Mps,
 }
 
 /// How a scenario names processes.
@@ -222,6 +241,14 @@ fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuS
             format!("{held} bytes together: expected at most {capacity}, what the GPU has beside its reserved memory");
         return Err(Fault::new(format!("{key}.process"), fault));
     }
+    let uuid = match &raw.uuid {
+        Some(uuid) => values::gpu_uuid(&format!("{key}.uuid"), uuid)?,
+        None => derived_uuid(seed, index),
+    };
+    let mig = mig::check(key, raw, profile, &uuid)?.map(|(mig, own)| {
+        processes.extend(own);
+        mig
+    });
     let mut refused = BTreeMap::new();
     for name in &raw.unsupported {
         refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
@@ -237,14 +264,13 @@ fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuS
     }
     Ok(GpuSpec {
         profile,
-        uuid: match &raw.uuid {
-            Some(uuid) => values::gpu_uuid(&format!("{key}.uuid"), uuid)?,
-            None => derived_uuid(seed, index),
-        },
+        uuid,
         utilization: utilization.transpose()?,
         memory: memory.transpose()?,
         idle_without_processes: raw.idle_without_processes,
         processes,
+        mig,
+        vgpus: raw.vgpus,
         refused,
         answers,
     })
@@ -260,11 +286,18 @@ fn check_process(key: &str, raw: &raw::Process, capacity: u64) -> Result<Process
         }
         _ => return Err(Fault::new(key, "expected either pid or environ")),
     };
+    let list = match (raw.graphics, raw.mps) {
+        (false, false) => List::Compute,
+        (true, false) => List::Graphics,
+        (false, true) => List::Mps,
+        (true, true) => return Err(Fault::new(key, "expected either graphics or mps")),
+    };
     Ok(ProcessSpec {
         which,
         memory_bytes: values::mib(&format!("{key}.memory_mib"), raw.memory_mib, capacity)?,
         sm_util: values::percent(&format!("{key}.sm_util"), raw.sm_util)?,
-        graphics: raw.graphics,
+        list,
+        instance: None,
     })
 }
 

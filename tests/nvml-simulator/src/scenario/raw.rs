@@ -36,6 +36,12 @@ pub(super) struct Gpu {
     pub idle_without_processes: bool,
     #[serde(default)]
     pub process: Vec<Process>,
+    /// MIG profiles, or `[{ at, layout }, …]`; present: MIG mode is on.
+    pub mig: Option<Value>,
+    #[serde(default)]
+    pub instance: Vec<Instance>,
+    /// Virtual GPUs that run on it; present: the driver is a vGPU host.
+    pub vgpus: Option<u32>,
     /// Calls that answer NVML_ERROR_NOT_SUPPORTED.
     #[serde(default)]
     pub unsupported: Vec<String>,
@@ -58,6 +64,20 @@ pub(super) struct Process {
     pub sm_util: f64,
     #[serde(default)]
     pub graphics: bool,
+    #[serde(default)]
+    pub mps: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Instance {
+    pub profile: String,
+    /// As of a GPU.
+    pub utilization: Option<Value>,
+    /// As of a GPU.
+    pub memory_mib: Option<Value>,
+    #[serde(default)]
+    pub process: Vec<Process>,
 }
 
 fn driver_version() -> String {

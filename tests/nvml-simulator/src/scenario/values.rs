@@ -84,7 +84,11 @@ fn curve(key: &str, value: &Value, unit: impl Fn(&str, f64) -> Result<u64, Fault
 }
 
 /// Exactly these fields of a table.
-fn fields<'v, const N: usize>(key: &str, value: &'v Value, names: [&str; N]) -> Result<[&'v Value; N], Fault> {
+pub(super) fn fields<'v, const N: usize>(
+    key: &str,
+    value: &'v Value,
+    names: [&str; N],
+) -> Result<[&'v Value; N], Fault> {
     let expected = || format!("expected {{ {} }}", names.join(", "));
     let table = value.as_table().ok_or_else(|| Fault::new(key, format!("{value}: {}", expected())))?;
     if let Some(unknown) = table.keys().find(|name| !names.contains(&name.as_str())) {
@@ -107,7 +111,7 @@ fn number(key: &str, value: &Value) -> Result<f64, Fault> {
 }
 
 /// Milliseconds of `"250ms"`, `"30s"`, `"5m"` or `"1h"`; a bare number has no unit and is refused.
-fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
+pub(super) fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
     let fault = || {
         Fault::new(
             key,
