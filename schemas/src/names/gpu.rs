@@ -159,19 +159,19 @@ registry! { GPU
     GPM_SM "contador.gpu.sm.activity" "1" Gauge Gpu "Share of time in which an SM had a warp resident, averaged over the device's (or the instance's own) SMs, 0 to 1, since the last sample." [
         {} Gpm "nvmlGpmMetricsGet, SM_UTIL" => "sm_activity",
     ]
-    GPM_OCCUPANCY "contador.gpu.sm.occupancy" "1" Gauge Gpu "Resident warps as a share of the most that the SMs hold, 0 to 1, since the last sample." [
+    GPM_OCCUPANCY "contador.gpu.sm.occupancy" "1" Gauge Gpu "Resident warps as a share of the most that the SMs hold, 0 to 1, since the last sample; of an instance: its own SMs." [
         {} Gpm "nvmlGpmMetricsGet, SM_OCCUPANCY" => "sm_occupancy",
     ]
     GPM_GRAPHICS "contador.gpu.engine.activity" "1" Gauge Gpu "Share of time in which any graphics or compute engine was busy, 0 to 1, since the last sample; of an instance: of its own part." [
         {} Gpm "nvmlGpmMetricsGet, GRAPHICS_UTIL" => "engine_activity",
     ]
-    GPM_TENSOR "contador.gpu.tensor.activity" "1" Gauge Gpu "Share of time in which tensor cores were busy, 0 to 1, since the last sample." [
+    GPM_TENSOR "contador.gpu.tensor.activity" "1" Gauge Gpu "Share of time in which tensor cores were busy, 0 to 1, since the last sample; of an instance: those of its own SMs." [
         {} Gpm "nvmlGpmMetricsGet, ANY_TENSOR_UTIL" => "tensor_activity",
     ]
-    GPM_DRAM "contador.gpu.dram.activity" "1" Gauge Gpu "Share of the memory's greatest bandwidth that was used, 0 to 1, since the last sample." [
+    GPM_DRAM "contador.gpu.dram.activity" "1" Gauge Gpu "Share of the memory's greatest bandwidth that was used, 0 to 1, since the last sample; of an instance: of its own part's." [
         {} Gpm "nvmlGpmMetricsGet, DRAM_BW_UTIL" => "dram_activity",
     ]
-    GPM_PIPE "contador.gpu.pipe.activity" "1" Gauge Gpu "Share of time in which the arithmetic pipes for a kind of number were busy, 0 to 1, since the last sample." [
+    GPM_PIPE "contador.gpu.pipe.activity" "1" Gauge Gpu "Share of time in which the arithmetic pipes for a kind of number were busy, 0 to 1, since the last sample; of an instance: those of its own SMs." [
         {PIPE "fp64"} Gpm "nvmlGpmMetricsGet, FP64_UTIL" => "fp64_activity",
         {PIPE "fp32"} Gpm "nvmlGpmMetricsGet, FP32_UTIL" => "fp32_activity",
         {PIPE "fp16"} Gpm "nvmlGpmMetricsGet, FP16_UTIL" => "fp16_activity",
@@ -191,7 +191,7 @@ registry! { GPU
     MIG_INSTANCES "contador.mig.instances" "{instance}" UpDownCounter Gpu "MIG instances that exist on the GPU." [
         {} Mig "nvmlDeviceGetMigDeviceHandleByIndex" => "mig_instances",
     ]
-    VGPU_INSTANCES "contador.gpu.vgpu.instances" "{instance}" UpDownCounter Gpu "Virtual GPUs that run on the GPU." [
-        {} Board "nvmlDeviceGetActiveVgpus; 0 where the driver is no vGPU host" => "vgpu_instances",
+    VGPU_INSTANCES "contador.gpu.vgpu.instances" "{instance}" UpDownCounter Gpu "Virtual GPUs that run on the GPU; unsupported where the driver is no vGPU host." [
+        {} VgpuHost "nvmlDeviceGetActiveVgpus" => "vgpu_instances",
     ]
 }
