@@ -66,7 +66,7 @@ mod tests {
         let mut measures = Measures::default();
         measures.add(names::GPU_UTILIZATION, Reading::Value(Number::Real(utilization / 100.0)));
         measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(used)));
-        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), measures, processes, rejected: 0 }
+        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), parent: None, measures, processes, rejected: 0 }
     }
 
     fn held(sample: &GpuSample, stale: bool) -> Option<Vec<String>> {
@@ -79,7 +79,8 @@ mod tests {
     fn a_device_that_works_is_never_idle() {
         let process = |pid| {
             let memory_bytes = Reading::Value(1);
-            GpuProcess { pid, kind: ProcessKind::Compute, memory_bytes, sm_util: None }
+            let (gpu_instance, compute_instance) = (None, None);
+            GpuProcess { pid, kind: ProcessKind::Compute, memory_bytes, sm_util: None, gpu_instance, compute_instance }
         };
         let unattributed = vec![Owner::of_kind(OwnerKind::Unattributed).label()];
         let list = |pids: &[u32]| Reading::Value(pids.iter().map(|&pid| process(pid)).collect());

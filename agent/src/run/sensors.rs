@@ -15,7 +15,8 @@ use crate::outbox::send::chain;
 use crate::owners::ProcessOwners;
 use crate::run::RunError;
 use crate::sensors::{
-    Answer, DiskSample, Disks, GpuIdentity, GpuSample, Gpus, Host, HostSample, NvmlLibrary, Reading, SensorThread,
+    Answer, DiskSample, Disks, GpuIdentity, GpuSample, Gpus, Host, HostSample, LayoutChange, NvmlLibrary, Reading,
+    SensorThread,
 };
 use crate::telemetry::Telemetry;
 
@@ -46,10 +47,12 @@ impl Release {
 /// What the GPU sensor answers.
 #[derive(Debug, Default)]
 pub struct GpuAnswer {
-    /// What the devices are, when the driver was opened for this sample.
+    /// What the devices are, when the driver was opened for this sample or other MIG instances exist than before.
     pub opened: Option<Vec<GpuIdentity>>,
     /// Their samples.
     pub samples: Vec<GpuSample>,
+    /// On which GPUs other MIG instances exist than before.
+    pub changes: Vec<LayoutChange>,
     /// Why there are none, or which devices are missing.
     pub fault: Option<String>,
 }
@@ -244,6 +247,10 @@ impl GpuReader {
             }
         };
         answer.samples = gpus.sample_all(ts_ms);
+        answer.changes = gpus.take_changes();
+        if !answer.changes.is_empty() {
+            answer.opened = Some(gpus.identities().to_vec());
+        }
         if let Some((index, reason)) = gpus.unreadable().first() {
             answer.fault = Some(format!("the GPU of index {index} can't be identified: {reason}"));
         }

@@ -1,13 +1,16 @@
-//! One GPU at an instant: everything that it is asked, and in which order.
+//! One GPU at an instant, and its MIG instances: everything that it is asked, and in which order.
 
 use std::path::Path;
 
 use contador_schemas::names;
-use nvml_wrapper::Nvml;
+use nvml_wrapper::{Device, Nvml};
 
+use super::answer::reading;
+use super::gpm::{Gpm, Part};
+use super::mig::{LayoutChange, Mig};
 use super::{gauges, processes};
 use crate::sensors::sample::{GpuIdentity, GpuSample};
-use crate::sensors::{Measures, Number};
+use crate::sensors::{Measures, Number, Reading};
 
 /// Asks one GPU, and keeps up to where its buffers have been seen.
 #[derive(Debug)]
@@ -15,24 +18,62 @@ pub(super) struct DeviceReader {
     identity: GpuIdentity,
     /// Up to where its process samples have been seen.
     process_cursor: u64,
+    gpm: Gpm,
+    mig: Mig,
 }
 
 impl DeviceReader {
-    pub(super) fn new(identity: GpuIdentity) -> Self {
-        Self { identity, process_cursor: 0 }
+    /// A reader of the GPU `device`, which is `identity`, with what can be told of its instances now.
+    pub(super) fn new(nvml: &Nvml, device: &Device<'_>, identity: GpuIdentity) -> Self {
+        let mut mig = Mig::default();
+        mig.look(nvml, device, &identity);
+        // What is there at first has not changed.
+        mig.take_change();
+        Self { identity, process_cursor: 0, gpm: Gpm::default(), mig }
     }
 
-    /// One sample, stamped `ts_ms` (Unix milliseconds). PIDs are looked up under `proc_root`.
-    pub(super) fn sample(&mut self, nvml: &Nvml, ts_ms: i64, proc_root: &Path) -> GpuSample {
+    /// The GPU, and then its MIG instances as of the last sample.
+    pub(super) fn identities(&self) -> impl Iterator<Item = &GpuIdentity> {
+        std::iter::once(&self.identity).chain(self.mig.identities())
+    }
+
+    /// How the MIG instances have changed since the last call.
+    pub(super) fn take_change(&mut self) -> Option<LayoutChange> {
+        self.mig.take_change()
+    }
+
+    /// One sample of the GPU, and then one of each MIG instance that exists, stamped `ts_ms` (Unix milliseconds). PIDs are
+    /// looked up under `proc_root`.
+    pub(super) fn sample(&mut self, nvml: &Nvml, ts_ms: i64, proc_root: &Path) -> Vec<GpuSample> {
         let uuid = &self.identity.uuid;
         let device = match nvml.device_by_index(self.identity.index) {
             Ok(device) => device,
-            Err(error) => return GpuSample::failed(ts_ms, uuid, format!("no handle of the GPU: {error}")),
+            Err(error) => {
+                let reason = format!("no handle of the GPU: {error}");
+                let mut samples = vec![GpuSample::failed(ts_ms, uuid, reason.clone())];
+                samples.extend(self.mig.failed(ts_ms, &reason));
+                return samples;
+            }
         };
         let (mut measures, mut rejected) = (Measures::default(), 0);
         gauges::read(&device, &mut measures, &mut rejected);
+        self.gpm.read(nvml, &device, Part::Board, ts_ms, &mut measures, &mut rejected);
         let processes = processes::read(&device, &mut self.process_cursor, proc_root, &mut rejected);
-        measures.add(names::GPU_PROCESSES, processes.clone().map(|list| Number::Whole(list.len() as u64)));
-        GpuSample { ts_ms, uuid: uuid.clone(), measures, processes, rejected }
+        measures.add(names::GPU_PROCESSES, processes::count(&processes));
+        measures.add(names::VGPU_INSTANCES, vgpus(&device));
+        let instances = self.mig.sample(nvml, &device, &self.identity, &processes, ts_ms, &mut measures);
+        let own = GpuSample { ts_ms, uuid: uuid.clone(), parent: None, measures, processes, rejected };
+        std::iter::once(own).chain(instances).collect()
     }
+
+    /// Gives what is kept back to the driver, before the library is closed.
+    pub(super) fn release(&mut self, nvml: &Nvml) {
+        self.gpm.release(nvml);
+        self.mig.release(nvml);
+    }
+}
+
+/// How many virtual GPUs run on it. A driver that is no vGPU host does not tell, which is not 0.
+fn vgpus(device: &Device<'_>) -> Reading<Number> {
+    reading(device.active_vgpus().map(|running| running.len())).map(|running| Number::Whole(running as u64))
 }

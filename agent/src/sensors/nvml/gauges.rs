@@ -19,11 +19,7 @@ pub(super) fn read(device: &Device<'_>, measures: &mut Measures, rejected: &mut 
     measures.add(names::GPU_UTILIZATION, gpu.map(share));
     let activity = rates.and_then(|rates| percent(rates.memory, rejected));
     measures.add(names::GPU_MEMORY_UTILIZATION, activity.map(share));
-    let memory = memory(reading(device.memory_info()), rejected);
-    measures.add(names::GPU_MEMORY_LIMIT, memory.total.map(Number::Whole));
-    measures.add(names::GPU_MEMORY_USAGE, memory.used.map(Number::Whole));
-    measures.add(names::GPU_MEMORY_FREE, memory.free.map(Number::Whole));
-    measures.add(names::GPU_MEMORY_RESERVED, memory.reserved.map(Number::Whole));
+    memory(device, measures, rejected);
     let [average, instant] = power_fields(device);
     measures.add(names::POWER, narrow(device.power_usage()).map(thousandths));
     measures.add(names::GPU_POWER_AVERAGE, average.map(thousandths));
@@ -35,6 +31,15 @@ pub(super) fn read(device: &Device<'_>, measures: &mut Measures, rejected: &mut 
     measures.add(names::GPU_CLOCK_GRAPHICS, narrow(device.clock_info(Clock::Graphics)).map(whole));
 }
 
+/// Memory, of a GPU or of a MIG instance.
+pub(super) fn memory(device: &Device<'_>, measures: &mut Measures, rejected: &mut u32) {
+    let memory = parts(reading(device.memory_info()), rejected);
+    measures.add(names::GPU_MEMORY_LIMIT, memory.total.map(Number::Whole));
+    measures.add(names::GPU_MEMORY_USAGE, memory.used.map(Number::Whole));
+    measures.add(names::GPU_MEMORY_FREE, memory.free.map(Number::Whole));
+    measures.add(names::GPU_MEMORY_RESERVED, memory.reserved.map(Number::Whole));
+}
+
 struct Memory {
     total: Reading<u64>,
     used: Reading<u64>,
@@ -44,7 +49,7 @@ struct Memory {
 
 /// Memory whose parts add up: reserved is what is neither free nor used, which is what the driver tells. More free
 /// and used than there is cannot be: it is dropped and counted.
-fn memory(info: Reading<MemoryInfo>, rejected: &mut u32) -> Memory {
+fn parts(info: Reading<MemoryInfo>, rejected: &mut u32) -> Memory {
     let info = match info {
         Reading::Value(info) => info,
         missing => {
@@ -106,7 +111,7 @@ mod tests {
         #[test]
         fn free_used_and_reserved_are_the_total(total in 0u64..1 << 40, free in 0u64..1 << 40, used in 0u64..1 << 40) {
             let mut rejected = 0;
-            let memory = memory(info(total, free, used, 0), &mut rejected);
+            let memory = parts(info(total, free, used, 0), &mut rejected);
             match (memory.free, memory.used, memory.reserved) {
                 (Reading::Value(f), Reading::Value(u), Reading::Value(r)) => {
                     prop_assert_eq!((f + u + r, rejected), (total, 0));
@@ -119,7 +124,7 @@ mod tests {
     #[test]
     fn memory_that_cannot_be_had_is_unsupported_in_all_its_parts() {
         let mut rejected = 0;
-        let memory = memory(reading(Err(NvmlError::NotSupported)), &mut rejected);
+        let memory = parts(reading(Err(NvmlError::NotSupported)), &mut rejected);
         for part in [memory.total, memory.used, memory.free, memory.reserved] {
             assert!(matches!(part, Reading::Unsupported(_)));
         }

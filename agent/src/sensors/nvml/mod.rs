@@ -2,15 +2,17 @@
 //!
 //! [`library`] says which library to load, the driver's or the simulator's, and `simulator` hands a scenario to the
 //! latter. [`Gpus::open`] loads it and reads each GPU's `identity` once; each [`Gpus::sample`] then has the GPU's
-//! `device` reader ask it for its `gauges` and its `processes`. Every answer goes through `answer`, which tells a value
+//! `device` reader ask it for its `gauges`, its activity by `gpm`, its `processes` and its instances by [`mig`]. Every answer goes through `answer`, which tells a value
 //! from an unsupported one, a failed one and an impossible one. A GPU that does not answer is reported with a failed
 //! sample: it is never left out.
 
 mod answer;
 mod device;
 mod gauges;
+mod gpm;
 mod identity;
 pub mod library;
+pub mod mig;
 mod processes;
 mod simulator;
 
@@ -19,6 +21,7 @@ use std::path::{Path, PathBuf};
 use nvml_wrapper::Nvml;
 
 pub use library::{NvmlLibrary, SensorError};
+pub use mig::LayoutChange;
 
 use self::device::DeviceReader;
 use super::sample::{GpuIdentity, GpuSample};
@@ -28,7 +31,7 @@ use super::sample::{GpuIdentity, GpuSample};
 pub struct Gpus {
     nvml: Nvml,
     identities: Vec<GpuIdentity>,
-    /// The reader of each of `identities`.
+    /// The reader of each GPU.
     readers: Vec<DeviceReader>,
     unreadable: Vec<(u32, String)>,
     simulated: bool,
@@ -48,18 +51,28 @@ impl Gpus {
         let (nvml, simulated) = library::open(library)?;
         let count = nvml.device_count().map_err(|source| SensorError::Call { what: "the number of GPUs", source })?;
         let machine = identity::Machine::read(&nvml, simulated);
-        let (mut identities, mut unreadable) = (Vec::new(), Vec::new());
+        let (mut readers, mut unreadable) = (Vec::new(), Vec::new());
         for index in 0..count {
-            match nvml.device_by_index(index).and_then(|device| identity::read(&device, index, &machine)) {
-                Ok(identity) => identities.push(identity),
+            let read = nvml.device_by_index(index).and_then(|device| {
+                let identity = identity::read(&device, index, &machine)?;
+                Ok(DeviceReader::new(&nvml, &device, identity))
+            });
+            match read {
+                Ok(reader) => readers.push(reader),
                 Err(error) => unreadable.push((index, error.to_string())),
             }
         }
-        let readers = identities.iter().cloned().map(DeviceReader::new).collect();
-        Ok(Self { nvml, identities, readers, unreadable, simulated, proc_root: proc_root.to_owned() })
+        let mut gpus =
+            Self { nvml, identities: Vec::new(), readers, unreadable, simulated, proc_root: proc_root.to_owned() };
+        gpus.identify();
+        Ok(gpus)
     }
 
-    /// Every GPU that could be identified, in the driver's order.
+    fn identify(&mut self) {
+        self.identities = self.readers.iter().flat_map(DeviceReader::identities).cloned().collect();
+    }
+
+    /// Every GPU that could be identified, in the driver's order, and after each one its MIG instances.
     pub fn identities(&self) -> &[GpuIdentity] {
         &self.identities
     }
@@ -74,13 +87,29 @@ impl Gpus {
         self.simulated
     }
 
-    /// One sample of each of [`identities`](Self::identities), in that order, all stamped `ts_ms` (Unix milliseconds).
+    /// One sample of each of [`identities`](Self::identities), in that order, all stamped `ts_ms` (Unix milliseconds). When
+    /// other MIG instances exist than before, the identities are those of the new ones.
     pub fn sample_all(&mut self, ts_ms: i64) -> Vec<GpuSample> {
-        self.readers.iter_mut().map(|reader| reader.sample(&self.nvml, ts_ms, &self.proc_root)).collect()
+        let all = self.readers.iter_mut().flat_map(|reader| reader.sample(&self.nvml, ts_ms, &self.proc_root));
+        let samples = all.collect();
+        self.identify();
+        samples
     }
 
-    /// One sample of the GPU at `position` in [`identities`](Self::identities); none beyond the last.
+    /// One sample of the GPU at the driver's `position` among those that could be identified, without its MIG instances;
+    /// none beyond the last.
     pub fn sample(&mut self, position: usize, ts_ms: i64) -> Option<GpuSample> {
-        Some(self.readers.get_mut(position)?.sample(&self.nvml, ts_ms, &self.proc_root))
+        self.readers.get_mut(position)?.sample(&self.nvml, ts_ms, &self.proc_root).into_iter().next()
+    }
+
+    /// On which GPUs other MIG instances exist than at the last call, or when the library was opened.
+    pub fn take_changes(&mut self) -> Vec<LayoutChange> {
+        self.readers.iter_mut().filter_map(DeviceReader::take_change).collect()
+    }
+}
+
+impl Drop for Gpus {
+    fn drop(&mut self) {
+        self.readers.iter_mut().for_each(|reader| reader.release(&self.nvml));
     }
 }
