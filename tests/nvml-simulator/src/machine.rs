@@ -24,6 +24,7 @@ pub struct Machine {
 #[derive(Debug)]
 struct Meter {
     settled_uj: u128,
+    settled_busy: u128,
     since_ms: u64,
     alive: Alive,
 }
@@ -37,6 +38,10 @@ pub struct View<'m> {
     pub state: GpuState,
     /// Energy since the start in millijoules; never falls.
     pub energy_mj: u64,
+    /// Its utilisation, integrated since the start, in thousandths of a percent · ms; never falls.
+    pub busy: u128,
+    /// Who is on it.
+    pub alive: &'m Alive,
     /// Its index.
     pub index: u32,
     /// The instant, in milliseconds since the start.
@@ -58,7 +63,7 @@ impl Machine {
         let gpus = scenario
             .gpus
             .iter()
-            .map(|gpu| Meter { settled_uj: 0, since_ms: 0, alive: alive(gpu, &BTreeMap::new()) })
+            .map(|gpu| Meter { settled_uj: 0, settled_busy: 0, since_ms: 0, alive: alive(gpu, &BTreeMap::new()) })
             .collect();
         Self { scenario, proc_root, entries, scanned_ms: None, gpus }
     }
@@ -76,6 +81,8 @@ impl Machine {
         Some(View {
             spec,
             state: spec.state(now_ms, &meter.alive),
+            busy: meter.busy(spec, now_ms),
+            alive: &meter.alive,
             energy_mj: u64::try_from(energy_uj / 1_000).unwrap_or(u64::MAX),
             index: u32::try_from(index).ok()?,
             now_ms,
@@ -93,6 +100,7 @@ impl Machine {
             let alive = alive(spec, &found);
             if alive != meter.alive {
                 meter.settled_uj = meter.energy_uj(spec, now_ms);
+                meter.settled_busy = meter.busy(spec, now_ms);
                 meter.since_ms = meter.since_ms.max(now_ms);
                 meter.alive = alive;
             }
@@ -104,6 +112,11 @@ impl Meter {
     fn energy_uj(&self, spec: &GpuSpec, now_ms: u64) -> u128 {
         let drawn = spec.energy_uj(now_ms.max(self.since_ms), &self.alive) - spec.energy_uj(self.since_ms, &self.alive);
         self.settled_uj + drawn
+    }
+
+    fn busy(&self, spec: &GpuSpec, now_ms: u64) -> u128 {
+        let (from, to) = (self.since_ms, now_ms.max(self.since_ms));
+        self.settled_busy + spec.busy(to, &self.alive) - spec.busy(from, &self.alive)
     }
 }
 

@@ -50,3 +50,9 @@ extern "C" fn contador_nvml_simulator_hold_clock(milliseconds: c_ulonglong) -> c
 extern "C" fn contador_nvml_simulator_run_clock() {
     simulator().clock().run();
 }
+
+/// How many calls about a device have been answered since the library was loaded.
+#[unsafe(no_mangle)]
+extern "C" fn contador_nvml_simulator_calls() -> c_ulonglong {
+    simulator().calls()
+}

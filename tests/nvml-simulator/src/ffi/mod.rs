@@ -1,7 +1,7 @@
 //! NVML's C interface, answered from the machine.
 //!
 //! One process has one simulator, behind one lock. A call comes in by a symbol of `system`, `device`, `gauges`,
-//! `processes`, `fields`, `events` or `unsupported`; [`state`] finds the GPU of its handle and refuses what the
+//! `samples`, `throttle`, `pcie`, `nvlink`, `ecc`, `fields`, `processes`, `events` or `unsupported`; [`state`] finds the GPU of its handle and refuses what the
 //! scenario refuses; [`out`] writes the answer through the caller's pointers. `control` has the symbols that NVML
 //! does not have. This is the only place with `unsafe`: every pointer comes from a C caller that keeps NVML's
 //! contract (valid for the type, or for the stated length, or null).
@@ -9,13 +9,18 @@
 
 mod control;
 mod device;
+mod ecc;
 mod events;
 mod fields;
 mod gauges;
+mod nvlink;
 mod out;
+mod pcie;
 mod processes;
+mod samples;
 mod state;
 mod system;
+mod throttle;
 mod unsupported;
 
 /// The return codes that are used here, under short names.

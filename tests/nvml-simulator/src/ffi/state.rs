@@ -16,7 +16,7 @@ use crate::scenario::{Scenario, ScenarioError, Seed};
 const RESCAN_MS: f64 = 500.0;
 
 static SIMULATOR: Mutex<Simulator> =
-    Mutex::new(Simulator { seed: None, scenario: None, clock: None, machine: None, inits: 0 });
+    Mutex::new(Simulator { seed: None, scenario: None, clock: None, machine: None, inits: 0, calls: 0 });
 
 pub(super) struct Simulator {
     /// What `contador_nvml_simulator_seed` took.
@@ -27,6 +27,8 @@ pub(super) struct Simulator {
     /// Stays over shutdown and init, as the driver stays loaded: energy goes on.
     machine: Option<Machine>,
     inits: u32,
+    /// How many calls about a device were answered.
+    calls: u64,
 }
 
 /// Takes the lock. A panic of another thread does not matter: the state is whole between any two statements.
@@ -77,6 +79,10 @@ impl Simulator {
         self.clock.get_or_insert_with(|| Clock::start(time_scale()))
     }
 
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
         self.machine.as_mut().filter(|_| self.inits > 0)
     }
@@ -115,6 +121,7 @@ pub(super) fn answer(
     answer: impl FnOnce(&View<'_>) -> nvmlReturn_t,
 ) -> nvmlReturn_t {
     let mut simulator = simulator();
+    simulator.calls += 1;
     let clock = simulator.clock();
     let (now_ms, rescan_ms) = (clock.now_ms(), clock.scaled_ms(RESCAN_MS));
     let Some(machine) = simulator.machine() else { return code::UNINITIALIZED };
