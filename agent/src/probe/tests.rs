@@ -47,6 +47,7 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
             memory_bytes: Reading::Value(40 << 30),
             sm_util: (index == 0).then_some(80.0),
         }]),
+        faults: Vec::new(),
         rejected: 0,
     };
     (identity, sample)

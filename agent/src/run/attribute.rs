@@ -66,7 +66,7 @@ mod tests {
         let mut measures = Measures::default();
         measures.add(names::GPU_UTILIZATION, Reading::Value(Number::Real(utilization / 100.0)));
         measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(used)));
-        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), measures, processes, rejected: 0 }
+        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), measures, processes, faults: Vec::new(), rejected: 0 }
     }
 
     fn held(sample: &GpuSample, stale: bool) -> Option<Vec<String>> {
