@@ -51,6 +51,7 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
             gpu_instance: None,
             compute_instance: None,
         }]),
+        faults: Vec::new(),
         rejected: 0,
     };
     (identity, sample)

@@ -67,7 +67,8 @@ mod tests {
         let mut measures = Measures::default();
         measures.add(names::GPU_UTILIZATION, Reading::Value(Number::Real(utilization / 100.0)));
         measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(used)));
-        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), parent: None, measures, processes, rejected: 0 }
+        let faults = Vec::new();
+        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), parent: None, measures, processes, faults, rejected: 0 }
     }
 
     fn held(sample: &GpuSample, stale: bool) -> Option<Vec<String>> {

@@ -21,7 +21,7 @@ pub use disks::Disks;
 pub use host::Host;
 pub use kernel::KernelError;
 pub use measure::{Measure, Measures, Number};
-pub use nvml::{Gpus, LayoutChange, NvmlLibrary, SensorError};
+pub use nvml::{Gpus, LayoutChange, NvmlLibrary, SensorError, throttle_reasons};
 pub use reading::Reading;
 pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, MigIdentity, ProcessKind};
 pub use thread::{Answer, SensorThread};

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use contador_schemas::names::{self, Fixed};
 use serde::Serialize;
 
+use super::nvml::status;
 use super::{Measures, Number, Reading};
 
 /// What a GPU is: read once, when the driver is opened.
@@ -69,15 +70,19 @@ pub struct GpuSample {
     /// Processes that are alive and hold a context on the device, by PID, of all of the driver's lists. Those of a GPU that is
     /// split are those of all its MIG instances.
     pub processes: Reading<Vec<GpuProcess>>,
+    /// Why it is degraded or failed ([`names::STATUS`]), for people; empty while it is ok.
+    pub faults: Vec<String>,
     /// How many of the driver's answers were impossible (such as 2619 percent) and dropped from this sample.
     pub rejected: u32,
 }
 
 impl GpuSample {
-    /// A sample of which nothing can be had, for one reason.
+    /// A sample of which nothing can be had, for one reason, but that the device has failed.
     pub fn failed(ts_ms: i64, uuid: &str, reason: impl Into<Cow<'static, str>>) -> Self {
-        let processes = Reading::Failed(reason.into());
-        Self { ts_ms, uuid: uuid.to_owned(), parent: None, measures: Measures::default(), processes, rejected: 0 }
+        let (reason, mut measures) = (reason.into(), Measures::default());
+        let faults = status::add_failed(&mut measures, reason.to_string());
+        let processes = Reading::Failed(reason);
+        Self { ts_ms, uuid: uuid.to_owned(), parent: None, measures, processes, faults, rejected: 0 }
     }
 }
 

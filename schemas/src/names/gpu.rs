@@ -65,8 +65,8 @@ registry! { GPU
     GPU_MEMORY_TEMPERATURE "contador.gpu.memory.temperature" "Cel" Gauge Gpu "Temperature of the device memory." [
         {} Hbm "nvmlDeviceGetFieldValues 82" => "memory_temperature_c",
     ]
-    FAN_SPEED "hw.fan.speed_ratio" "1" Gauge Gpu "Speed of the first fan as a share of its greatest, 0 to 1, as intended by the board." [
-        {} Fan "nvmlDeviceGetFanSpeed" => "fan_speed",
+    FAN_SPEED "hw.fan.speed_ratio" "1" Gauge Gpu "Speed of the first fan as a share of its greatest, as intended by the board; 0 to 1, and in certain cases above." [
+        {} Fan "nvmlDeviceGetFanSpeed_v2, fan 0" => "fan_speed",
     ]
     GPU_CLOCK_SM "contador.gpu.clock.sm" "MHz" Gauge Gpu "Clock of the streaming multiprocessors." [
         {} Board "nvmlDeviceGetClockInfo, SM" => "clock_sm_mhz",
@@ -118,18 +118,18 @@ registry! { GPU
         {} NvLink "nvmlDeviceGetNvLinkState" => "",
     ]
     NVLINK_LINK_ERRORS "contador.gpu.nvlink.link.errors" "{error}" Counter Series "Errors of one NVLink, by kind." [
-        {ERROR_TYPE "replay"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "",
-        {ERROR_TYPE "recovery"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY" => "",
-        {ERROR_TYPE "crc_flit"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "",
-        {ERROR_TYPE "crc_data"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "",
+        {ERROR_TYPE "replay"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "",
+        {ERROR_TYPE "recovery"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY; nvmlDeviceGetFieldValues 215 on NVLink 5" => "",
+        {ERROR_TYPE "crc_flit"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "",
+        {ERROR_TYPE "crc_data"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "",
     ]
     ERRORS "hw.errors" "{error}" Counter Gpu "Errors of the device, by kind. Those of volatile memory counters are since the driver was loaded, aggregate ones for the life of the board, XIDs since the agent has watched." [
         {ERROR_TYPE "xid"} Board "nvmlEventSetWait_v2, XidCriticalError" => "xid_errors",
         {ERROR_TYPE "pcie_replay"} Board "nvmlDeviceGetPcieReplayCounter" => "pcie_replays",
-        {ERROR_TYPE "nvlink_replay"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "nvlink_replay_errors",
-        {ERROR_TYPE "nvlink_recovery"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY" => "nvlink_recovery_errors",
-        {ERROR_TYPE "nvlink_crc_flit"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "nvlink_crc_flit_errors",
-        {ERROR_TYPE "nvlink_crc_data"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "nvlink_crc_data_errors",
+        {ERROR_TYPE "nvlink_replay"} NvLink4 "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "nvlink_replay_errors",
+        {ERROR_TYPE "nvlink_recovery"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY; of nvmlDeviceGetFieldValues 215 on NVLink 5" => "nvlink_recovery_errors",
+        {ERROR_TYPE "nvlink_crc_flit"} NvLink4 "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "nvlink_crc_flit_errors",
+        {ERROR_TYPE "nvlink_crc_data"} NvLink4 "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "nvlink_crc_data_errors",
         {ERROR_TYPE "ecc_corrected_volatile"} Ecc "nvmlDeviceGetTotalEccErrors, CORRECTED, VOLATILE" => "ecc_corrected_volatile",
         {ERROR_TYPE "ecc_uncorrected_volatile"} Ecc "nvmlDeviceGetTotalEccErrors, UNCORRECTED, VOLATILE" => "ecc_uncorrected_volatile",
         {ERROR_TYPE "ecc_corrected_aggregate"} Ecc "nvmlDeviceGetTotalEccErrors, CORRECTED, AGGREGATE" => "ecc_corrected_aggregate",

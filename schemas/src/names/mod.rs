@@ -77,6 +77,8 @@ pub enum Support {
     GpmBoard,
     /// Boards with NVLink.
     NvLink,
+    /// Boards with NVLink before the fifth, which does not count these errors.
+    NvLink4,
     /// Boards with ECC: those for data centers.
     Ecc,
     /// Boards that remap rows: Ampere and later, for data centers.
@@ -105,6 +107,7 @@ impl Support {
             Self::Gpm => "Hopper and later: GPUs, and MIG instances",
             Self::GpmBoard => "Hopper and later: GPUs",
             Self::NvLink => "boards with NVLink",
+            Self::NvLink4 => "boards with NVLink, before Blackwell",
             Self::Ecc => "boards with ECC",
             Self::RowRemapping => "Ampere and later, for data centers",
             Self::Hbm => "boards with HBM",

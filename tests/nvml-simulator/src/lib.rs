@@ -15,8 +15,8 @@
 //! - `CONTADOR_NVML_SEED`: replaces the scenario's `seed`, so that two machines with one scenario differ in UUIDs.
 //!
 //! Beside NVML's symbols it exports `contador_nvml_simulator_load`, `contador_nvml_simulator_seed`,
-//! `contador_nvml_simulator_hold_clock`, `contador_nvml_simulator_run_clock` and `contador_nvml_simulator_gpm_samples`.
-//! Their C declarations:
+//! `contador_nvml_simulator_hold_clock`, `contador_nvml_simulator_run_clock`, `contador_nvml_simulator_calls` and
+//! `contador_nvml_simulator_gpm_samples`. Their C declarations:
 //!
 //! ```c
 //! // Takes the scenario at `path` (NULL: the built-in one) from the next nvmlInit on. 0, or 1 with the reason,
@@ -28,6 +28,8 @@
 //! int contador_nvml_simulator_hold_clock(unsigned long long milliseconds);
 //! // Lets a held clock go on from where it stands.
 //! void contador_nvml_simulator_run_clock(void);
+//! // How many calls about a device have been answered since the library was loaded.
+//! unsigned long long contador_nvml_simulator_calls(void);
 //! // How many GPM samples are allocated and not freed.
 //! unsigned contador_nvml_simulator_gpm_samples(void);
 //! ```

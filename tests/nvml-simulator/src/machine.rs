@@ -42,14 +42,14 @@ pub struct View<'m> {
     pub state: GpuState,
     /// Energy since the start in millijoules; never falls.
     pub energy_mj: u64,
-    /// Its index.
-    pub index: u32,
-    /// The instant, in milliseconds since the start.
-    pub now_ms: u64,
     /// Its utilisation, integrated since the start, in thousandths of a percent · ms; never falls.
     pub busy: u128,
     /// Who is on it.
     pub alive: &'m Alive,
+    /// Its index.
+    pub index: u32,
+    /// The instant, in milliseconds since the start.
+    pub now_ms: u64,
     /// As `busy`, of each of the loads of its instances, in terms of their own parts.
     pub busy_loads: Vec<u128>,
 }
@@ -91,11 +91,11 @@ impl Machine {
         Some(View {
             spec,
             state: spec.state(now_ms, &meter.alive),
+            busy: meter.busy(spec, now_ms),
+            alive: &meter.alive,
             energy_mj: u64::try_from(energy_uj / 1_000).unwrap_or(u64::MAX),
             index: u32::try_from(index).ok()?,
             now_ms,
-            busy: meter.busy(spec, now_ms),
-            alive: &meter.alive,
             busy_loads: meter.busy_loads(spec, now_ms),
         })
     }

@@ -8,6 +8,8 @@ use crate::scenario::{GpuSpec, List};
 /// 100 percent, in thousandths of a percent.
 pub const FULL: u64 = 100_000;
 
+const MIB: u64 = 1024 * 1024;
+
 /// The PIDs that are alive, for each process entry of a GPU's scenario, in its order.
 pub type Alive = Vec<Vec<u32>>;
 
@@ -34,6 +36,20 @@ pub struct GpuState {
     pub sm_mhz: u32,
     /// Memory clock in MHz.
     pub memory_mhz: u32,
+    /// Video clock in MHz.
+    pub video_mhz: u32,
+    /// Temperature of the memory in degrees Celsius, where the board measures it.
+    pub memory_c: Option<u32>,
+    /// Speed of the fan in percent, where the board has one.
+    pub fan: Option<u32>,
+    /// Utilisation of encoder and decoder in thousandths of a percent.
+    pub engines: [u64; 2],
+    /// Mapped part of BAR1 in bytes: 2 MiB of each process, and 1 MiB of the driver.
+    pub bar1_used: u64,
+    /// 0 at work, 8 when idle.
+    pub performance_state: u32,
+    /// Why clocks are below what was asked, as NVML's bits; that it is idle, unless the scenario says otherwise.
+    pub throttle: u64,
     /// The processes that hold it.
     pub processes: Vec<ProcessState>,
 }
@@ -82,10 +98,17 @@ impl GpuSpec {
             memory_reserved: p.memory_reserved,
             memory_used,
             memory_free: capacity - memory_used,
-            power_mw: between((p.power_idle_mw, p.power_limit_mw), utilization),
+            power_mw: self.power_mw(utilization),
             temperature_c: between(p.temperature_c, utilization),
             sm_mhz: if busy { p.sm_mhz.1 } else { p.sm_mhz.0 },
             memory_mhz: if busy { p.memory_mhz.1 } else { p.memory_mhz.0 },
+            video_mhz: if busy { p.video_mhz.1 } else { p.video_mhz.0 },
+            memory_c: p.hbm_c.map(|range| between(range, utilization)),
+            fan: p.fan.map(|range| between(range, utilization)),
+            engines: self.engines.each_ref().map(|curve| curve.at(t).min(FULL)),
+            bar1_used: MIB + 2 * MIB * processes.len() as u64,
+            performance_state: if busy { 0 } else { 8 },
+            throttle: self.board.throttle.unwrap_or(u64::from(!busy)),
             processes,
         }
     }
@@ -108,6 +131,11 @@ impl GpuSpec {
         }
     }
 
+    /// The power in milliwatts at a utilisation in thousandths of a percent.
+    pub fn power_mw(&self, utilization: u64) -> u32 {
+        between((self.profile.power_idle_mw, self.profile.power_limit_mw), utilization)
+    }
+
     /// The integral of the utilisation from 0 to `t` milliseconds, in thousandths of a percent · ms, if these processes are
     /// alive all the time. Never falls as `t` rises.
     pub fn busy(&self, t: u64, alive: &Alive) -> u128 {
@@ -115,6 +143,18 @@ impl GpuSpec {
             Some(mig) => self.board_busy(mig, t, alive),
             None => self.load(alive).area(t),
         }
+    }
+
+    /// Bytes sent and received over PCIe by a GPU that was `busy` that much; none where nobody counts them.
+    pub fn pcie_bytes(&self, busy: u128) -> Option<(u128, u128)> {
+        self.profile.pcie.bytes_per_ms.map(|rates| moved(rates, busy))
+    }
+
+    /// Bytes sent and received over one NVLink by a GPU that was `busy` that much; none where there is no such link, and
+    /// none moved by one that is down.
+    pub fn link_bytes(&self, link: u32, busy: u128) -> Option<(u128, u128)> {
+        let nvlink = self.profile.nvlink.filter(|nvlink| link < nvlink.links)?;
+        Some(if self.board.nvlink.down.contains(&link) { (0, 0) } else { moved(nvlink.bytes_per_ms, busy) })
     }
 
     fn is_deserted(&self, alive: &Alive) -> bool {
@@ -131,6 +171,11 @@ impl GpuSpec {
             None => Cow::Owned(Curve::constant(self.asked(alive, None).min(FULL))),
         }
     }
+}
+
+/// What rates at 100 percent, a millisecond, add up to. The exact integral, rounded down; never falls.
+fn moved((sent, received): (u64, u64), busy: u128) -> (u128, u128) {
+    (u128::from(sent) * busy / u128::from(FULL), u128::from(received) * busy / u128::from(FULL))
 }
 
 /// The `position`th of `count` even parts of `whole`; they add up to it.

@@ -5,17 +5,22 @@ use std::path::Path;
 use contador_schemas::names;
 use nvml_wrapper::{Device, Nvml};
 
-use super::answer::reading;
+use super::asking::{Asking, Declined};
 use super::gpm::{Gpm, Part};
+use super::links::Links;
 use super::mig::{LayoutChange, Mig};
-use super::{gauges, processes};
+use super::samples::SampleBuffers;
+use super::{fields, gauges, memory_errors, processes, status};
+use crate::sensors::Number;
 use crate::sensors::sample::{GpuIdentity, GpuSample};
-use crate::sensors::{Measures, Number, Reading};
 
-/// Asks one GPU, and keeps up to where its buffers have been seen.
+/// Asks one GPU, and keeps up to where its buffers have been seen, and what it does not offer.
 #[derive(Debug)]
 pub(super) struct DeviceReader {
     identity: GpuIdentity,
+    declined: Declined,
+    samples: SampleBuffers,
+    links: Links,
     /// Up to where its process samples have been seen.
     process_cursor: u64,
     gpm: Gpm,
@@ -29,7 +34,15 @@ impl DeviceReader {
         mig.look(nvml, device, &identity);
         // What is there at first has not changed.
         mig.take_change();
-        Self { identity, process_cursor: 0, gpm: Gpm::default(), mig }
+        Self {
+            identity,
+            declined: Declined::default(),
+            samples: SampleBuffers::default(),
+            links: Links::default(),
+            process_cursor: 0,
+            gpm: Gpm::default(),
+            mig,
+        }
     }
 
     /// The GPU, and then its MIG instances as of the last sample.
@@ -55,14 +68,24 @@ impl DeviceReader {
                 return samples;
             }
         };
-        let (mut measures, mut rejected) = (Measures::default(), 0);
-        gauges::read(&device, &mut measures, &mut rejected);
+        let mut asking = Asking::begin(&device, &mut self.declined, ts_ms);
+        let links = self.links.states(&mut asking);
+        let wanted = [&gauges::FIELDS[..], &memory_errors::FIELDS, &self.links.fields()].concat();
+        let fields = fields::ask(&device, &wanted, asking.declined);
+        gauges::read(&mut asking, &fields);
+        self.samples.read(&mut asking);
+        self.links.read(&mut asking, links, &fields, ts_ms);
+        memory_errors::read(&mut asking, &fields);
+        let vgpus = asking.ask("nvmlDeviceGetActiveVgpus", |device| device.active_vgpus().map(|running| running.len()));
+        // A driver that is no vGPU host does not tell, which is not 0.
+        asking.add(names::VGPU_INSTANCES, vgpus.map(|running| Number::Whole(running as u64)));
+        let Asking { mut measures, mut rejected, .. } = asking;
         self.gpm.read(nvml, &device, Part::Board, ts_ms, &mut measures, &mut rejected);
         let processes = processes::read(&device, &mut self.process_cursor, proc_root, &mut rejected);
         measures.add(names::GPU_PROCESSES, processes::count(&processes));
-        measures.add(names::VGPU_INSTANCES, vgpus(&device));
         let instances = self.mig.sample(nvml, &device, &self.identity, &processes, ts_ms, &mut measures);
-        let own = GpuSample { ts_ms, uuid: uuid.clone(), parent: None, measures, processes, rejected };
+        let faults = status::add(&mut measures);
+        let own = GpuSample { ts_ms, uuid: uuid.clone(), parent: None, measures, processes, faults, rejected };
         std::iter::once(own).chain(instances).collect()
     }
 
@@ -71,9 +94,4 @@ impl DeviceReader {
         self.gpm.release(nvml);
         self.mig.release(nvml);
     }
-}
-
-/// How many virtual GPUs run on it. A driver that is no vGPU host does not tell, which is not 0.
-fn vgpus(device: &Device<'_>) -> Reading<Number> {
-    reading(device.active_vgpus().map(|running| running.len())).map(|running| Number::Whole(running as u64))
 }

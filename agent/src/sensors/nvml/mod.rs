@@ -2,19 +2,27 @@
 //!
 //! [`library`] says which library to load, the driver's or the simulator's, and `simulator` hands a scenario to the
 //! latter. [`Gpus::open`] loads it and reads each GPU's `identity` once; each [`Gpus::sample`] then has the GPU's
-//! `device` reader ask it for its `gauges`, its activity by `gpm`, its `processes` and its instances by [`mig`]. Every answer goes through `answer`, which tells a value
-//! from an unsupported one, a failed one and an impossible one. A GPU that does not answer is reported with a failed
-//! sample: it is never left out.
+//! `device` reader ask it (`asking`) for its `fields`, its `gauges`, what happened in between (`samples`), its `links`, its
+//! `memory_errors`, its activity by `gpm`, its `processes` and its instances by [`mig`], and make a `status` of them. Every
+//! answer goes through `answer`, which tells a value from an unsupported one, a failed one and an impossible one. A GPU that
+//! does not answer is reported with a failed sample: it is never left out.
 
 mod answer;
+mod asking;
 mod device;
+mod fields;
 mod gauges;
 mod gpm;
 mod identity;
 pub mod library;
+mod links;
+mod memory_errors;
 pub mod mig;
 mod processes;
+mod samples;
 mod simulator;
+pub(super) mod status;
+mod throttle;
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +30,7 @@ use nvml_wrapper::Nvml;
 
 pub use library::{NvmlLibrary, SensorError};
 pub use mig::LayoutChange;
+pub use throttle::throttle_reasons;
 
 use self::device::DeviceReader;
 use super::sample::{GpuIdentity, GpuSample};

@@ -1,7 +1,8 @@
 //! Hands a scenario to the simulator, by the one symbol that it has and NVML does not.
 //!
 //! The alternative, `CONTADOR_NVML_SCENARIO` in the process's own environment, cannot be set safely once threads
-//! run. This is the only place of the agent with `unsafe`.
+//! run. This is one of the few places of the agent
+//! with `unsafe`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};

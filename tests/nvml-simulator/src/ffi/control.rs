@@ -56,3 +56,9 @@ extern "C" fn contador_nvml_simulator_gpm_samples() -> c_uint {
 extern "C" fn contador_nvml_simulator_run_clock() {
     simulator().clock().run();
 }
+
+/// How many calls about a device have been answered since the library was loaded.
+#[unsafe(no_mangle)]
+extern "C" fn contador_nvml_simulator_calls() -> c_ulonglong {
+    simulator().calls()
+}

@@ -17,8 +17,15 @@ use crate::scenario::{Scenario, ScenarioError, Seed};
 /// How long a look at the machine's processes is good for, in real milliseconds.
 const RESCAN_MS: f64 = 500.0;
 
-static SIMULATOR: Mutex<Simulator> =
-    Mutex::new(Simulator { seed: None, scenario: None, clock: None, machine: None, inits: 0, gpm: Samples::NONE });
+static SIMULATOR: Mutex<Simulator> = Mutex::new(Simulator {
+    seed: None,
+    scenario: None,
+    clock: None,
+    machine: None,
+    inits: 0,
+    calls: 0,
+    gpm: Samples::NONE,
+});
 
 pub(super) struct Simulator {
     /// What `contador_nvml_simulator_seed` took.
@@ -29,6 +36,8 @@ pub(super) struct Simulator {
     /// Stays over shutdown and init, as the driver stays loaded: energy goes on.
     machine: Option<Machine>,
     inits: u32,
+    /// How many calls about a device were answered.
+    calls: u64,
     gpm: Samples,
 }
 
@@ -83,6 +92,10 @@ impl Simulator {
     /// The GPM samples that are allocated.
     pub(super) fn gpm(&mut self) -> &mut Samples {
         &mut self.gpm
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
     }
 
     pub(super) fn machine(&mut self) -> Option<&mut Machine> {
@@ -145,7 +158,10 @@ pub(super) fn handle(index: usize) -> nvmlDevice_t {
 
 /// Calls that the driver refuses of a GPU that is split by MIG.
 fn is_refused_when_split(call: Call) -> bool {
-    matches!(call, Call::UtilizationRates | Call::ProcessUtilization)
+    matches!(
+        call,
+        Call::UtilizationRates | Call::ProcessUtilization | Call::EncoderUtilization | Call::DecoderUtilization
+    )
 }
 
 /// Answers a call about a GPU: as [`answer_any`]; of a MIG device the call is not supported.
@@ -164,6 +180,7 @@ pub(super) fn answer_any(
     answer: impl FnOnce(&View<'_>, Option<&Slot>) -> nvmlReturn_t,
 ) -> nvmlReturn_t {
     let mut simulator = simulator();
+    simulator.calls += 1;
     let clock = simulator.clock();
     let (now_ms, rescan_ms) = (clock.now_ms(), clock.scaled_ms(RESCAN_MS));
     let Some(machine) = simulator.machine() else { return code::UNINITIALIZED };

@@ -1,11 +1,12 @@
 //! How a GPU is split by MIG over time, and what runs on its parts: from what is written to what is simulated.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use toml::Value;
 use uuid::Uuid;
 
-use super::{Fault, ProcessSpec, check_process, raw, values};
+use super::{Fault, GpuSpec, ProcessSpec, check_process, raw, values};
 use crate::curve::Curve;
 use crate::mig_profiles::{MigProfile, mig_profiles, place};
 use crate::profiles::Profile;
@@ -75,13 +76,14 @@ impl MigSpec {
     }
 }
 
-/// The MIG part of a GPU's scenario, and the processes on instances; nothing where there is none.
+/// The MIG part of a GPU's scenario, and the processes on instances; nothing where there is none. Paths are below `folder`.
 pub(super) fn check(
     key: &str,
     raw: &raw::Gpu,
-    board: &Profile,
-    uuid: &str,
+    folder: &Path,
+    gpu: &GpuSpec,
 ) -> Result<Option<(MigSpec, Vec<ProcessSpec>)>, Fault> {
+    let (board, uuid) = (gpu.profile, &gpu.uuid);
     if raw.mig.is_none() && raw.instance.is_empty() {
         return Ok(None);
     }
@@ -95,7 +97,7 @@ pub(super) fn check(
     }
     let (mut loads, mut processes) = (Vec::new(), Vec::new());
     for (position, instance) in raw.instance.iter().enumerate() {
-        let (load, own) = check_instance(&format!("{key}.instance[{position}]"), instance, board, position)?;
+        let (load, own) = check_instance(&format!("{key}.instance[{position}]"), instance, folder, (board, position))?;
         loads.push(load);
         processes.extend(own);
     }
@@ -131,8 +133,8 @@ fn find(key: &str, board: &Profile, name: &str) -> Result<&'static MigProfile, F
 fn check_instance(
     key: &str,
     raw: &raw::Instance,
-    board: &Profile,
-    position: usize,
+    folder: &Path,
+    (board, position): (&Profile, usize),
 ) -> Result<(InstanceSpec, Vec<ProcessSpec>), Fault> {
     let profile = find(&format!("{key}.profile"), board, &raw.profile)?;
     let capacity = profile.capacity(board);
@@ -146,8 +148,8 @@ fn check_instance(
         let fault = format!("{held} bytes together: expected at most {capacity}, what the instance has");
         return Err(Fault::new(format!("{key}.process"), fault));
     }
-    let percent = |value| values::percent_curve(&format!("{key}.utilization"), value);
-    let mib = |value| values::mib_curve(&format!("{key}.memory_mib"), value, capacity);
+    let percent = |value| values::percent_curve(&format!("{key}.utilization"), value, folder);
+    let mib = |value| values::mib_curve(&format!("{key}.memory_mib"), value, folder, capacity);
     let spec = InstanceSpec {
         profile: raw.profile.clone(),
         utilization: raw.utilization.as_ref().map(percent).transpose()?,

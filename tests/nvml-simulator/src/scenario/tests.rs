@@ -39,7 +39,7 @@ fn a_seed_is_forced_or_the_scenarios_own_or_the_callers() {
 fn the_example_file_is_a_scenario() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/example.toml");
     let scenario = Scenario::read(&path, Seed::default()).expect("the example");
-    assert_eq!(scenario.gpus.len(), 5);
+    assert_eq!(scenario.gpus.len(), 6);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn faults_name_path_key_and_expectation() {
     let gpu = "[[gpu]]\nmodel = \"l4\"\n";
     assert_eq!(
         fault("[[gpu]]\nmodel = \"v100\""),
-        "s.toml: gpu[0].model: \"v100\" is unknown: expected one of a100-80gb, h100-80gb, h200-141gb, l4, rtx-4090"
+        "s.toml: gpu[0].model: \"v100\" is unknown: expected one of a100-80gb, b200-180gb, h100-80gb, h200-141gb, l4, rtx-4090"
     );
     assert_eq!(
         fault(&format!("{gpu}utilization = 120")),
@@ -148,6 +148,32 @@ fn what_does_not_fit_is_refused_by_name() {
     assert!(fault("[[gpu.process]]\npid = 1\ngraphics = true\nmps = true").contains("expected either graphics or mps"));
     let l4 = parse("[[gpu]]\nmodel = \"l4\"\nmig = []").expect_err("a fault").to_string();
     assert_eq!(l4, "s.toml: gpu[0].mig: l4 can't be split: expected no mig");
+}
+
+#[test]
+fn a_board_has_only_what_its_model_has() {
+    let (h100, rtx) = ("[[gpu]]\nmodel = \"h100-80gb\"\n", "[[gpu]]\nmodel = \"rtx-4090\"\n");
+    for (text, expected) in [
+        (format!("{h100}nvlink = {{ down = [17, 18] }}"), "nvlink: link 18: expected 0 to 17"),
+        (format!("{h100}nvlink = {{ errors = [{{ link = 18 }}] }}"), "nvlink: link 18: expected 0 to 17"),
+        (format!("{h100}nvlink = {{ counter_bits = 65 }}"), "nvlink.counter_bits: 65: expected 1 to 64"),
+        (format!("{h100}pcie = {{ counter_bits = 0 }}"), "pcie.counter_bits: 0: expected 1 to 64"),
+        (format!("{rtx}nvlink = {{}}"), "nvlink: rtx-4090 has none: expected no such key"),
+        (format!("{rtx}ecc = {{ enabled = false }}"), "ecc: rtx-4090 has none: expected no such key"),
+        (format!("{rtx}remapped_rows = {{}}"), "remapped_rows: rtx-4090 has none: expected no such key"),
+        (
+            format!("{rtx}throttle = [\"heat\"]"),
+            "throttle: \"heat\" is not a reason: expected one of idle, application_clocks, sw_power_cap, hw_slowdown, \
+             sync_boost, sw_thermal, hw_thermal, hw_power_brake, display_clocks",
+        ),
+    ] {
+        assert_eq!(fault(&text), format!("s.toml: gpu[0].{expected}"));
+    }
+    assert!(fault(&format!("{h100}nvlink = {{ broken = [1] }}")).contains("unknown field `broken`"));
+    let gpus =
+        parse(&format!("driver_version = \"580.82\"\n{h100}nvlink = {{ down = [3] }}")).expect("a scenario").gpus;
+    assert!(gpus[0].fields_moved && gpus[0].board.nvlink.down.contains(&3));
+    assert!(!parse(h100).expect("a scenario").gpus[0].fields_moved);
 }
 
 #[test]

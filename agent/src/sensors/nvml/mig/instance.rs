@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use contador_schemas::names::{self, Group, Support};
 use nvml_wrapper::{Device, Nvml};
 
+use crate::sensors::nvml::answer::reading;
 use crate::sensors::nvml::gpm::{Gpm, Part};
 use crate::sensors::nvml::{gauges, processes};
 use crate::sensors::sample::{GpuIdentity, GpuProcess, GpuSample, MigIdentity};
@@ -42,7 +43,7 @@ impl Instance {
         ts_ms: i64,
     ) -> GpuSample {
         let (mut measures, mut rejected) = (Measures::default(), 0);
-        gauges::memory(own, &mut measures, &mut rejected);
+        gauges::memory(reading(own.memory_info()), &mut measures, &mut rejected);
         let part = Part::Instance(self.mig.gpu_instance);
         self.gpm.read(nvml, gpu, part, ts_ms, &mut measures, &mut rejected);
         let ids = (Some(self.mig.gpu_instance), Some(self.mig.compute_instance));
@@ -51,13 +52,14 @@ impl Instance {
         measures.add(names::GPU_PROCESSES, processes::count(&processes));
         of_the_board(&mut measures);
         let parent = Some(self.mig.parent.clone());
-        GpuSample { ts_ms, uuid: self.identity.uuid.clone(), parent, measures, processes, rejected }
+        let (uuid, faults) = (self.identity.uuid.clone(), Vec::new());
+        GpuSample { ts_ms, uuid, parent, measures, processes, faults, rejected }
     }
 
-    /// A sample of which nothing can be had.
+    /// A sample of which nothing can be had. The state of the board is the board's to say.
     pub(super) fn failed(&self, ts_ms: i64, reason: &str) -> GpuSample {
         let sample = GpuSample::failed(ts_ms, &self.identity.uuid, reason.to_owned());
-        GpuSample { parent: Some(self.mig.parent.clone()), ..sample }
+        GpuSample { parent: Some(self.mig.parent.clone()), measures: Measures::default(), ..sample }
     }
 
     /// Gives what is kept back to the driver: to be called when it is gone, and before the library is closed.
