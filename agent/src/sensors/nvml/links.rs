@@ -90,15 +90,16 @@ impl Links {
 
     /// Finds out which links there are: those that tell a state.
     fn find(&mut self, asking: &mut Asking<'_, '_>) -> States {
-        let mut found = Vec::new();
+        let (mut found, mut none) = (Vec::new(), None);
         for link in 0..NVML_NVLINK_MAX_LINKS {
             match state(asking, link) {
                 Reading::Value(up) => found.push((link, Reading::Value(up))),
-                // A board without links says so at the first.
-                Reading::Unsupported(reason) if link == 0 => return Reading::Unsupported(reason),
-                Reading::Unsupported(_) => {}
+                Reading::Unsupported(reason) => none = none.or(Some(reason)),
                 Reading::Failed(reason) => return Reading::Failed(reason),
             }
+        }
+        if let (true, Some(reason)) = (found.is_empty(), none) {
+            return Reading::Unsupported(reason);
         }
         self.existing = found.iter().map(|(link, _)| *link).collect();
         self.last = std::array::from_fn(|_| vec![0; found.len()]);
@@ -133,10 +134,8 @@ impl Links {
             None => Reading::Value(states.iter().filter(|state| state.get() == Some(true)).count() as u64),
         };
         asking.add(names::NVLINK_LINKS_ACTIVE, active.map(Number::Whole));
-        for (link, state) in self.existing.iter().zip(states) {
-            let up = state.map(|up| Number::Whole(u64::from(up)));
-            asking.measures.add_with(names::NVLINK_LINK_UP, &[], number(*link), up);
-        }
+        let up = states.into_iter().map(|state| state.map(u64::from)).collect();
+        self.add_each(asking, names::NVLINK_LINK_UP, &[], up);
         self.bytes(asking, fields);
         self.errors(asking, fields, ts_ms);
     }
@@ -148,9 +147,7 @@ impl Links {
             let sum = self.sum(place, &links);
             let all = either(in_bytes(fields.get((kib, ALL_LINKS))), || sum);
             asking.add_as(names::NVLINK_IO, fixed, all.map(Number::Whole));
-            for (link, reading) in self.existing.iter().zip(links) {
-                asking.measures.add_with(names::NVLINK_LINK_IO, fixed, number(*link), reading.map(Number::Whole));
-            }
+            self.add_each(asking, names::NVLINK_LINK_IO, fixed, links);
         }
     }
 
@@ -178,11 +175,21 @@ impl Links {
             let counts: Vec<Reading<u64>> = links.iter().map(|counts| counts[kind].clone()).collect();
             let sum = self.sum(DIRECTIONS.len() + kind, &counts);
             asking.add_as(names::ERRORS, of_all, sum.map(Number::Whole));
-            for (link, count) in self.existing.iter().zip(counts) {
-                asking.measures.add_with(names::NVLINK_LINK_ERRORS, of_link, number(*link), count.map(Number::Whole));
-            }
+            self.add_each(asking, names::NVLINK_LINK_ERRORS, of_link, counts);
         }
         self.errors = Some((at, links));
+    }
+
+    /// Adds the reading of each link; where the board offers it for none, that once.
+    fn add_each(&self, asking: &mut Asking<'_, '_>, metric: &'static str, fixed: Fixed, links: Vec<Reading<u64>>) {
+        if let [first @ Reading::Unsupported(_), rest @ ..] = links.as_slice()
+            && rest.iter().all(|link| matches!(link, Reading::Unsupported(_)))
+        {
+            return asking.add_as(metric, fixed, first.clone().map(Number::Whole));
+        }
+        for (link, reading) in self.existing.iter().zip(links) {
+            asking.measures.add_with(metric, fixed, number(*link), reading.map(Number::Whole));
+        }
     }
 
     /// The sum over links of what is last known of each, if at least one tells it now.

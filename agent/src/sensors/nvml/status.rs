@@ -86,7 +86,8 @@ fn faults(measures: &Measures) -> Vec<String> {
     }
     let uncorrected = measures.reading_as(names::ERRORS, UNCORRECTED_VOLATILE).and_then(Reading::get);
     if let Some(errors) = uncorrected.and_then(Number::count).filter(|errors| *errors > 0) {
-        faults.push(format!("{errors} memory errors could not be corrected since the driver was loaded"));
+        let plural = if errors == 1 { "" } else { "s" };
+        faults.push(format!("{errors} memory error{plural} could not be corrected since the driver was loaded"));
     }
     faults
 }
