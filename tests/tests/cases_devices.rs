@@ -369,7 +369,7 @@ fn link_errors_are_of_a_link_and_of_all() {
 #[test]
 fn a_sample_costs_few_calls() {
     for (model, first_most, later_most) in
-        [("h100-80gb", 124, 51), ("b200-180gb", 124, 51), ("l4", 52, 33), ("rtx-4090", 52, 30)]
+        [("h100-80gb", 129, 54), ("b200-180gb", 129, 54), ("l4", 55, 34), ("rtx-4090", 55, 31)]
     {
         let simulator = Simulator::new(&format!("[[gpu]]\nmodel = \"{model}\"\nutilization = 40"));
         let mut gpus = open(&simulator);

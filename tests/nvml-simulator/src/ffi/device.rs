@@ -6,23 +6,23 @@ use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlPciInfo_t, nvmlReturn_t};
 
 use super::code;
 use super::out::{array, write, write_text};
-use super::state::{Handle, answer, answer_any, handle, simulator};
+use super::state::{self, Handle, answer, answer_any, handle, simulator};
 use crate::scenario::GpuSpec;
 use crate::scenario::call::Call;
 use crate::scenario::mig::Slot;
 
-/// Writes the handle of the first GPU that `is` accepts, or answers `otherwise`.
+/// Writes the handle of the first GPU that `is` accepts, or answers `otherwise`. It is told the GPU's place among those
+/// that are counted, its position in the scenario, and itself.
 unsafe fn find(
     device: *mut nvmlDevice_t,
     otherwise: nvmlReturn_t,
-    is: impl Fn(usize, &GpuSpec) -> bool,
+    is: impl Fn(usize, usize, &GpuSpec) -> bool,
 ) -> nvmlReturn_t {
-    let mut simulator = simulator();
-    let Some(machine) = simulator.machine() else { return code::UNINITIALIZED };
-    match machine.scenario().gpus.iter().enumerate().position(|(index, gpu)| is(index, gpu)) {
+    match state::find(is) {
         // SAFETY: `device` is valid or null by NVML's contract.
-        Some(index) => unsafe { write(device, handle(index)) },
-        None => otherwise,
+        Ok(Some(index)) => unsafe { write(device, handle(index)) },
+        Ok(None) => otherwise,
+        Err(refused) => refused,
     }
 }
 
@@ -38,7 +38,7 @@ unsafe fn text<'a>(from: *const c_char) -> Option<&'a str> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut nvmlDevice_t) -> nvmlReturn_t {
     // SAFETY: as NVML's contract has it.
-    unsafe { find(device, code::INVALID_ARGUMENT, |at, _| at == index as usize) }
+    unsafe { find(device, code::INVALID_ARGUMENT, |place, _, _| place == index as usize) }
 }
 
 #[unsafe(no_mangle)]
@@ -48,7 +48,7 @@ unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut
         let Some(uuid) = text(uuid) else { return code::INVALID_ARGUMENT };
         match instance(uuid) {
             Some(found) => write(device, found.encode()),
-            None => find(device, code::NOT_FOUND, |_, gpu| gpu.uuid == uuid),
+            None => find(device, code::NOT_FOUND, |_, _, gpu| gpu.uuid == uuid),
         }
     }
 }
@@ -71,7 +71,7 @@ unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(bus: *const c_char, device
     // SAFETY: as NVML's contract has it.
     unsafe {
         let Some(bus) = text(bus) else { return code::INVALID_ARGUMENT };
-        find(device, code::NOT_FOUND, |at, _| bus_id(at).eq_ignore_ascii_case(bus))
+        find(device, code::NOT_FOUND, |_, at, _| bus_id(at).eq_ignore_ascii_case(bus))
     }
 }
 
@@ -116,8 +116,9 @@ unsafe extern "C" fn nvmlDeviceGetSerial(device: nvmlDevice_t, serial: *mut c_ch
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetIndex(device: nvmlDevice_t, index: *mut c_uint) -> nvmlReturn_t {
+    let place = device.addr().checked_sub(1).and_then(state::place).and_then(|place| c_uint::try_from(place).ok());
     // SAFETY: `index` is valid or null by NVML's contract.
-    answer(device, None, |gpu| unsafe { write(index, gpu.index) })
+    answer(device, None, |gpu| unsafe { write(index, place.unwrap_or(gpu.index)) })
 }
 
 #[unsafe(no_mangle)]

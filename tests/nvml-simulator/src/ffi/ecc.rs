@@ -48,11 +48,12 @@ fn count(gpu: &View<'_>, kind: c_uint, counter: c_uint) -> Result<u64, nvmlRetur
     if !gpu.spec.profile.ecc || !ecc.enabled {
         return Err(code::NOT_SUPPORTED);
     }
+    let (corrected, uncorrected) = (gpu.overrides.ecc_corrected, gpu.overrides.ecc_uncorrected);
     let count = match (kind, counter) {
-        (0, 0) => ecc.corrected_volatile,
-        (1, 0) => ecc.uncorrected_volatile,
-        (0, 1) => ecc.corrected_aggregate,
-        (1, 1) => ecc.uncorrected_aggregate,
+        (0, 0) => ecc.corrected_volatile + corrected,
+        (1, 0) => ecc.uncorrected_volatile + uncorrected,
+        (0, 1) => ecc.corrected_aggregate + corrected,
+        (1, 1) => ecc.uncorrected_aggregate + uncorrected,
         _ => return Err(code::INVALID_ARGUMENT),
     };
     Ok(gpu.wide(Answer::EccErrors, count))

@@ -63,8 +63,8 @@ fn fill(gpu: &View<'_>, entry: &mut nvmlFieldValue_t) {
         entry.nvmlReturn = code::NOT_SUPPORTED;
         return;
     };
-    entry.nvmlReturn = match gpu.spec.refused.get(&call) {
-        Some(refusal) => refusal_code(*refusal),
+    entry.nvmlReturn = match gpu.refusal(call) {
+        Some(refusal) => refusal_code(refusal),
         None => code::SUCCESS,
     };
     match value {
@@ -118,7 +118,7 @@ fn value(gpu: &View<'_>, id: u32, scope: u32) -> Option<(Call, Value)> {
             let (sent, received) = gpu.spec.pcie_bytes(gpu.busy)?;
             let pcie = gpu.spec.board.pcie;
             let bytes = pcie.counter_bits.shown(pcie.start, if id == PCIE_SENT { sent } else { received });
-            Some((Call::PcieBytes, Value::Wide(gpu.wide(Answer::PcieBytes, bytes))))
+            Some((Call::PcieBytes, Value::Wide(gpu.wide(Answer::PcieBytes, gpu.counter(bytes)))))
         }
         (PCIE_REPLAYS, 0) => narrow(Call::PcieReplays, Answer::PcieReplays, gpu.spec.board.pcie.replays),
         (LINK_COUNT, 0) => Some((Call::NvlinkState, Value::Narrow(profile.nvlink?.links))),
@@ -149,5 +149,5 @@ fn link_bytes(gpu: &View<'_>, id: u32, scope: u32) -> Option<(Call, Value)> {
         link => counted(link)?,
     };
     let shown = links.counter_bits.shown(links.start, counted);
-    Some((Call::NvlinkBytes, Value::Wide(gpu.wide(Answer::NvlinkBytes, shown))))
+    Some((Call::NvlinkBytes, Value::Wide(gpu.wide(Answer::NvlinkBytes, gpu.counter(shown)))))
 }

@@ -132,7 +132,7 @@ fn fill(
             split: gpu.spec.mig.is_some(),
             at_ms: gpu.now_ms,
             busy: gpu.busy_of(slot),
-            sm_util: gpu.spec.answers.get(&Answer::GpmSmUtil).copied(),
+            sm_util: gpu.replaced(Answer::GpmSmUtil),
         });
         code::SUCCESS
     });

@@ -29,6 +29,7 @@ mod unsupported;
 mod code {
     pub use nvml_wrapper_sys::bindings::{
         nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH as VERSION_MISMATCH,
+        nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED as DRIVER_NOT_LOADED,
         nvmlReturn_enum_NVML_ERROR_GPU_IS_LOST as GPU_IS_LOST,
         nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as INSUFFICIENT_SIZE,
         nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT, nvmlReturn_enum_NVML_ERROR_NO_DATA as NO_DATA,

@@ -32,9 +32,12 @@ fn of_link(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetNvLinkState(device: nvmlDevice_t, link: c_uint, active: *mut c_uint) -> nvmlReturn_t {
     // SAFETY: `active` is valid or null by NVML's contract.
-    of_link(device, Call::NvlinkState, link, |gpu, _| unsafe {
-        write(active, c_uint::from(!gpu.spec.board.nvlink.down.contains(&link)))
-    })
+    of_link(device, Call::NvlinkState, link, |gpu, _| unsafe { write(active, c_uint::from(!is_down(gpu, link))) })
+}
+
+/// True while a link is down, by the scenario or by a fault.
+fn is_down(gpu: &View<'_>, link: u32) -> bool {
+    gpu.spec.board.nvlink.down.contains(&link) || gpu.is_link_down(link)
 }
 
 /// The errors of a link, as the scenario has them.
@@ -109,7 +112,7 @@ unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
     pci: *mut nvmlPciInfo_t,
 ) -> nvmlReturn_t {
     of_link(device, Call::NvlinkIdentity, link, |gpu, _| {
-        if gpu.spec.board.nvlink.down.contains(&link) {
+        if is_down(gpu, link) {
             return code::NOT_SUPPORTED;
         }
         let (bus, id) = (0xC1 + link % 4, 0x22A3_10DE);

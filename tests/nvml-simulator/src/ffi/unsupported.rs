@@ -93,7 +93,7 @@ unsupported! {
     nvmlDeviceSetVgpuHeterogeneousMode nvmlDeviceSetVgpuSchedulerState nvmlDeviceSetVirtualizationMode
     nvmlDeviceValidateInforom nvmlDeviceWorkloadPowerProfileClearRequestedProfiles
     nvmlDeviceWorkloadPowerProfileGetCurrentProfiles nvmlDeviceWorkloadPowerProfileGetProfilesInfo
-    nvmlDeviceWorkloadPowerProfileSetRequestedProfiles nvmlEventSetWait nvmlGetExcludedDeviceCount
+    nvmlDeviceWorkloadPowerProfileSetRequestedProfiles nvmlGetExcludedDeviceCount
     nvmlGetExcludedDeviceInfoByIndex nvmlGetVgpuCompatibility nvmlGetVgpuDriverCapabilities nvmlGetVgpuVersion
     nvmlGpmQueryIfStreamingEnabled
     nvmlGpmSetStreamingEnabled nvmlGpuInstanceCreateComputeInstance

@@ -107,6 +107,8 @@ names! {
         RemappedRows = "remapped_rows",
         /// `nvmlDeviceGetMigMode`; unsupported without being asked on boards without MIG.
         MigMode = "mig_mode",
+        /// `nvmlDeviceRegisterEvents` and `nvmlDeviceGetSupportedEventTypes`
+        RegisterEvents = "register_events",
         /// `nvmlDeviceGetMigDeviceHandleByIndex`
         MigDeviceHandle = "mig_device_handle",
         /// `nvmlDeviceGetGpuInstanceById`, for which the driver wants root.

@@ -3,11 +3,12 @@
 //! A TOML file is read into `raw` (unknown keys are refused there), whose time lines become curves in `values`, those of
 //! CSV files by `trace`; what is said of a GPU's [`board`] is compared with its model, and how it is split with the board's
 //! profiles by [`mig`]; and all is checked into the [`Scenario`] here, so that whatever is accepted can be simulated.
-//! [`call`] names the NVML calls that a scenario can refuse or falsify. An example with every key is
-//! `scenarios/example.toml` beside this crate's source.
+//! [`call`] names the NVML calls that a scenario can refuse or falsify, and [`fault`] what can go wrong while it runs. An
+//! example with every key is `scenarios/example.toml` beside this crate's source.
 
 pub mod board;
 pub mod call;
+pub mod fault;
 pub mod mig;
 mod raw;
 mod trace;
@@ -22,6 +23,7 @@ use crate::curve::Curve;
 use crate::profiles::{PROFILES, Profile, profile};
 use board::{Board, Written};
 use call::{Answer, Call, Refusal};
+use fault::FaultSpec;
 use mig::MigSpec;
 
 /// A checked scenario.
@@ -35,6 +37,10 @@ pub struct Scenario {
     pub cuda_version: i32,
     /// The GPUs, by index.
     pub gpus: Vec<GpuSpec>,
+    /// What goes wrong, and when.
+    pub faults: Vec<FaultSpec>,
+    /// A file with more of it, which may change at any time.
+    pub control: Option<PathBuf>,
 }
 
 /// One GPU of a scenario.
@@ -241,7 +247,10 @@ fn check(raw: raw::Scenario, seed: Seed<'_>, folder: &Path) -> Result<Scenario, 
             gpus.push(spec);
         }
     }
-    Ok(Scenario { driver_version: raw.driver_version, nvml_version: raw.nvml_version, cuda_version, gpus })
+    let faults = fault::check_all(&raw.fault, gpus.len())?;
+    let control = raw.faults.map(|path| folder.join(path));
+    let (driver_version, nvml_version) = (raw.driver_version, raw.nvml_version);
+    Ok(Scenario { driver_version, nvml_version, cuda_version, gpus, faults, control })
 }
 
 /// All but its UUID and what its driver is like.
@@ -269,19 +278,6 @@ fn check_gpu(key: &str, raw: &raw::Gpu, folder: &Path) -> Result<GpuSpec, Fault>
             format!("{held} bytes together: expected at most {capacity}, what the GPU has beside its reserved memory");
         return Err(Fault::new(format!("{key}.process"), fault));
     }
-    let mut refused = BTreeMap::new();
-    for name in &raw.unsupported {
-        refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
-    }
-    for (name, error) in &raw.errors {
-        let key = format!("{key}.errors");
-        refused.insert(Call::parse(&key, name)?, Refusal::parse(&format!("{key}.{name}"), error)?);
-    }
-    let mut answers = BTreeMap::new();
-    for (name, value) in &raw.answers {
-        let key = format!("{key}.answers");
-        answers.insert(Answer::parse(&key, name)?, values::answer(&format!("{key}.{name}"), value)?);
-    }
     let written = Written {
         nvlink: raw.nvlink.as_ref(),
         ecc: raw.ecc,
@@ -301,9 +297,36 @@ fn check_gpu(key: &str, raw: &raw::Gpu, folder: &Path) -> Result<GpuSpec, Fault>
         fields_moved: false,
         mig: None,
         vgpus: raw.vgpus,
-        refused,
-        answers,
+        refused: refused(key, &raw.unsupported, &raw.errors)?,
+        answers: answers(key, &raw.answers)?,
     })
+}
+
+/// Calls that answer an error, by the keys `unsupported` and `errors`.
+fn refused(
+    key: &str,
+    unsupported: &[String],
+    errors: &BTreeMap<String, String>,
+) -> Result<BTreeMap<Call, Refusal>, Fault> {
+    let mut refused = BTreeMap::new();
+    for name in unsupported {
+        refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
+    }
+    for (name, error) in errors {
+        let key = format!("{key}.errors");
+        refused.insert(Call::parse(&key, name)?, Refusal::parse(&format!("{key}.{name}"), error)?);
+    }
+    Ok(refused)
+}
+
+/// Values that are replaced, by the key `answers`.
+fn answers(key: &str, raw: &BTreeMap<String, toml::Value>) -> Result<BTreeMap<Answer, u64>, Fault> {
+    let mut answers = BTreeMap::new();
+    for (name, value) in raw {
+        let key = format!("{key}.answers");
+        answers.insert(Answer::parse(&key, name)?, values::answer(&format!("{key}.{name}"), value)?);
+    }
+    Ok(answers)
 }
 
 fn check_process(key: &str, raw: &raw::Process, capacity: u64) -> Result<ProcessSpec, Fault> {

@@ -21,6 +21,10 @@ pub(super) struct Scenario {
     pub cuda_version: String,
     #[serde(default)]
     pub gpu: Vec<Gpu>,
+    #[serde(default)]
+    pub fault: Vec<super::fault::Raw>,
+    /// A file with more of it.
+    pub faults: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
