@@ -14,6 +14,8 @@ mod calls;
 mod found;
 mod instance;
 
+use std::borrow::Cow;
+
 use contador_schemas::names;
 use nvml_wrapper::{Device, Nvml};
 
@@ -38,6 +40,8 @@ pub struct LayoutChange {
 #[derive(Debug, Default)]
 pub(super) struct Mig {
     instances: Vec<Instance>,
+    /// Why the board can't be split, if so: it is not asked again.
+    incapable: Option<Cow<'static, str>>,
     change: Option<LayoutChange>,
 }
 
@@ -61,7 +65,14 @@ impl Mig {
         gpu: &Device<'n>,
         parent: &GpuIdentity,
     ) -> Reading<Vec<Device<'n>>> {
-        let is_on = reading(gpu.mig_mode()).and_then(|mode| {
+        if let Some(reason) = &self.incapable {
+            return Reading::Unsupported(reason.clone());
+        }
+        let mode = reading(gpu.mig_mode());
+        if let Reading::Unsupported(reason) = &mode {
+            self.incapable = Some(reason.clone());
+        }
+        let is_on = mode.and_then(|mode| {
             if mode.current == 0 { Reading::Unsupported("MIG is off".into()) } else { Reading::Value(()) }
         });
         let found = is_on.and_then(|()| reading(found::all(nvml, gpu)));
