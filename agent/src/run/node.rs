@@ -176,6 +176,7 @@ impl Node {
             self.gpus = changed;
             self.described_ms = 0;
         }
+        self.events.extend(answer.changes.iter().map(|change| infos::mig_changed(change, instant_ms)));
         let described = (instant_ms - self.described_ms).abs() >= DESCRIBE_MS;
         if described {
             self.described_ms = instant_ms;
@@ -187,7 +188,9 @@ impl Node {
         if let Some((_, owners)) = self.sensors.owners.poll(round) {
             self.owners = owners;
         }
-        let pids = answer.samples.iter().flat_map(|sample| sample.processes.value()).flatten();
+        // The processes of MIG instances are those of their GPUs.
+        let gpus = answer.samples.iter().filter(|sample| sample.parent.is_none());
+        let pids = gpus.flat_map(|sample| sample.processes.value()).flatten();
         self.sensors.want_owners_of(pids.map(|process| process.pid).collect());
         self.sensors.owners.request(round);
         // Without an answer, what was known of the processes before still holds. A GPU that has used up the time must not
@@ -204,6 +207,10 @@ impl Node {
             // What the ledger has covered must be asked before it takes this tick.
             if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
                 samples::gpu(points, sample, simulated, described);
+            }
+            // A MIG instance is sampled and not booked: its GPU is, whole, and would be counted twice.
+            if sample.parent.is_some() {
+                continue;
             }
             let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
             let limit_ms = ledger::gap_limit_ms(self.interval);

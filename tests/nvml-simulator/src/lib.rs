@@ -3,7 +3,8 @@
 //! It stands in for `libnvidia-ml.so.1` on machines without the NVIDIA driver: `nvml-wrapper` loads it like the
 //! driver. How the data goes through it: a TOML file becomes a checked [`scenario`] (its time lines are [`curve`]s
 //! and its GPU models come from [`profiles`]); [`model`] says what a GPU looks like at an instant, as a pure
-//! function of time and of the processes that are alive; [`machine`] keeps what a function of time cannot (energy
+//! function of time and of the processes that are alive, and [`mig`] the same of the parts of a GPU that is split
+//! (which [`mig_profiles`] says how it can be); [`machine`] keeps what a function of time cannot (energy
 //! so far, which processes [`procscan`] found, the [`clock`]); [`faults`] knows what is wrong at an instant; and the private
 //! `ffi` modules answer NVML's calls
 //! from it, one file a topic. `unsafe` is in `ffi` only.
@@ -53,6 +54,10 @@
 //! int contador_nvml_simulator_hold_clock(unsigned long long milliseconds);
 //! // Lets a held clock go on from where it stands.
 //! void contador_nvml_simulator_run_clock(void);
+//! // How many calls about a device have been answered since the library was loaded.
+//! unsigned long long contador_nvml_simulator_calls(void);
+//! // How many GPM samples are allocated and not freed.
+//! unsigned contador_nvml_simulator_gpm_samples(void);
 //! ```
 
 pub mod clock;
@@ -61,6 +66,8 @@ pub mod faults;
 mod ffi;
 pub mod library;
 pub mod machine;
+pub mod mig;
+pub mod mig_profiles;
 pub mod model;
 pub mod procscan;
 pub mod profiles;

@@ -6,10 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use crate::mig::InstanceState;
 use crate::model::{Alive, GpuState};
 use crate::procscan::holders;
 use crate::scenario::call::{Answer, Call, Refusal};
 use crate::scenario::fault::{FaultKind, FaultSpec};
+use crate::scenario::mig::Slot;
 use crate::scenario::{GpuSpec, Scenario, Which};
 
 /// The GPUs of a scenario, at work.
@@ -26,6 +28,9 @@ pub struct Machine {
 #[derive(Debug)]
 struct Meter {
     settled_uj: u128,
+    settled_busy: u128,
+    /// The same as `settled_busy`, of each of the loads of its instances.
+    settled_loads: Vec<u128>,
     since_ms: u64,
     restarted_ms: u64,
     alive: Alive,
@@ -40,6 +45,12 @@ pub struct View<'m> {
     pub state: GpuState,
     /// Energy in millijoules since the driver was loaded or the GPU was reset; never falls in between.
     pub energy_mj: u64,
+    /// Its utilisation, integrated since the start, in thousandths of a percent · ms; never falls.
+    pub busy: u128,
+    /// As `busy`, of each of the loads of its instances, in terms of their own parts.
+    pub busy_loads: Vec<u128>,
+    /// Who is on it.
+    pub alive: &'m Alive,
     /// Its position in the scenario.
     pub index: u32,
     /// The instant, in milliseconds since the start.
@@ -132,7 +143,11 @@ impl Machine {
         let gpus = scenario
             .gpus
             .iter()
-            .map(|gpu| Meter { settled_uj: 0, since_ms: 0, restarted_ms: 0, alive: alive(gpu, &BTreeMap::new()) })
+            .map(|gpu| {
+                let settled_loads = vec![0; gpu.mig.as_ref().map_or(0, |mig| mig.loads.len())];
+                let alive = alive(gpu, &BTreeMap::new());
+                Meter { settled_uj: 0, settled_busy: 0, settled_loads, since_ms: 0, restarted_ms: 0, alive }
+            })
             .collect();
         Self { scenario, proc_root, entries, scanned_ms: None, gpus }
     }
@@ -150,9 +165,12 @@ impl Machine {
         Some(View {
             spec,
             state: spec.state(now_ms, &meter.alive),
+            busy: meter.busy(spec, now_ms),
+            alive: &meter.alive,
             energy_mj: u64::try_from(energy_uj / 1_000).unwrap_or(u64::MAX),
             index: u32::try_from(index).ok()?,
             now_ms,
+            busy_loads: meter.busy_loads(spec, now_ms),
             counters_since_ms: meter.restarted_ms,
             overrides: Overrides::default(),
         })
@@ -161,7 +179,9 @@ impl Machine {
     /// Counters of these GPUs start at 0 now.
     pub fn restart(&mut self, now_ms: u64, which: impl Fn(usize) -> bool) {
         for (_, meter) in self.gpus.iter_mut().enumerate().filter(|(index, _)| which(*index)) {
-            *meter = Meter { settled_uj: 0, since_ms: now_ms, restarted_ms: now_ms, alive: meter.alive.clone() };
+            let (settled_loads, alive) = (vec![0; meter.settled_loads.len()], meter.alive.clone());
+            *meter =
+                Meter { settled_uj: 0, settled_busy: 0, settled_loads, since_ms: now_ms, restarted_ms: now_ms, alive };
         }
     }
 
@@ -176,6 +196,8 @@ impl Machine {
             let alive = alive(spec, &found);
             if alive != meter.alive {
                 meter.settled_uj = meter.energy_uj(spec, now_ms);
+                meter.settled_busy = meter.busy(spec, now_ms);
+                meter.settled_loads = meter.busy_loads(spec, now_ms);
                 meter.since_ms = meter.since_ms.max(now_ms);
                 meter.alive = alive;
             }
@@ -187,6 +209,41 @@ impl Meter {
     fn energy_uj(&self, spec: &GpuSpec, now_ms: u64) -> u128 {
         let drawn = spec.energy_uj(now_ms.max(self.since_ms), &self.alive) - spec.energy_uj(self.since_ms, &self.alive);
         self.settled_uj + drawn
+    }
+
+    fn busy(&self, spec: &GpuSpec, now_ms: u64) -> u128 {
+        let (from, to) = (self.since_ms, now_ms.max(self.since_ms));
+        self.settled_busy + spec.busy(to, &self.alive) - spec.busy(from, &self.alive)
+    }
+
+    fn busy_loads(&self, spec: &GpuSpec, now_ms: u64) -> Vec<u128> {
+        let (from, to) = (self.since_ms, now_ms.max(self.since_ms));
+        let busy = |(load, settled): (usize, &u128)| {
+            let curve = spec.instance_load(Some(load), &self.alive);
+            settled + curve.area(to) - curve.area(from)
+        };
+        self.settled_loads.iter().enumerate().map(busy).collect()
+    }
+}
+
+impl View<'_> {
+    /// The MIG device at `place` while its handles of this `generation` are valid.
+    pub fn slot(&self, generation: usize, place: usize) -> Option<&Slot> {
+        let mig = self.spec.mig.as_ref().filter(|mig| mig.generation(self.now_ms) == generation)?;
+        mig.places(self.now_ms).get(place)?.as_ref()
+    }
+
+    /// A MIG device of the GPU now.
+    pub fn instance(&self, slot: &Slot) -> InstanceState {
+        self.spec.instance(slot, self.now_ms, self.alive)
+    }
+
+    /// [`busy`](Self::busy) of the GPU, or of a MIG device in terms of its own part.
+    pub fn busy_of(&self, slot: Option<&Slot>) -> u128 {
+        match slot {
+            None => self.busy,
+            Some(slot) => slot.load.and_then(|load| self.busy_loads.get(load)).copied().unwrap_or(0),
+        }
     }
 }
 

@@ -132,12 +132,16 @@ impl OpenDriver {
                             xids.register(gpu.index, &identity.uuid);
                         }
                     }
+                    if let Some(instances) = answer.instances {
+                        known.split(&identity.uuid, instances);
+                    }
                     gpu.unknown = None;
                     gpu.identity = Some(identity);
                 }
                 Err(reason) => gpu.unknown = Some(reason),
             }
             gpu.answered = true;
+            tick.changes.extend(answer.change);
             known.sampled(&answer.samples, round);
             tick.samples.extend(answer.samples);
         }

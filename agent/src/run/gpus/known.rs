@@ -23,6 +23,8 @@ pub(super) struct KnownGpus {
 #[derive(Debug)]
 struct Known {
     identity: Arc<GpuIdentity>,
+    /// Its MIG instances.
+    instances: Vec<Arc<GpuIdentity>>,
     state: State,
     /// The instant of its last answer, Unix milliseconds.
     answered_ms: Option<i64>,
@@ -75,12 +77,25 @@ impl KnownGpus {
                 known.state = if is_new { State::There } else { known.state };
             }
             None => {
-                let known = Known { identity: Arc::clone(identity), state: State::There, answered_ms: None };
+                let known = Known {
+                    identity: Arc::clone(identity),
+                    instances: Vec::new(),
+                    state: State::There,
+                    answered_ms: None,
+                };
                 self.gpus.insert(uuid.clone(), known);
             }
         }
         if is_new && self.settled {
             self.say(uuid, "gpu_added", |name| format!("{name} was added"), round);
+        }
+    }
+
+    /// A GPU has these MIG instances.
+    pub fn split(&mut self, uuid: &str, instances: Vec<GpuIdentity>) {
+        if let Some(known) = self.gpus.get_mut(uuid) {
+            known.instances = instances.into_iter().map(Arc::new).collect();
+            self.changed = true;
         }
     }
 
@@ -179,15 +194,15 @@ impl KnownGpus {
         std::mem::take(&mut self.removed)
     }
 
-    /// The GPUs that are there, when that has changed since the last call.
+    /// The GPUs that are there, each before its instances, when that has changed since the last call.
     pub fn take_changed(&mut self) -> Option<Vec<Arc<GpuIdentity>>> {
-        let there = || self.gpus.values().filter(|known| known.state == State::There);
-        let mut gpus: Option<Vec<_>> = self.changed.then(|| there().map(|known| Arc::clone(&known.identity)).collect());
-        if let Some(gpus) = &mut gpus {
-            gpus.sort_by_key(|gpu| gpu.index);
+        if !std::mem::take(&mut self.changed) {
+            return None;
         }
-        self.changed = false;
-        gpus
+        let mut there: Vec<&Known> = self.gpus.values().filter(|known| known.state == State::There).collect();
+        there.sort_by_key(|known| known.identity.index);
+        let all = there.into_iter().flat_map(|known| std::iter::once(&known.identity).chain(&known.instances));
+        Some(all.cloned().collect())
     }
 }
 

@@ -36,7 +36,7 @@ use crate::outbox::encode::infos::Event;
 use crate::sensors::nvml::Driver;
 use crate::sensors::nvml::events::Xid;
 use crate::sensors::nvml::xids::{XidBook, meaning};
-use crate::sensors::{GpuIdentity, GpuSample, NvmlLibrary, SensorThread};
+use crate::sensors::{GpuIdentity, GpuSample, LayoutChange, NvmlLibrary, SensorThread};
 
 /// How long to wait before a driver that can't be opened is tried once more, in milliseconds.
 pub const REOPEN_MS: i64 = 2_000;
@@ -53,10 +53,12 @@ pub const MAX_ABANDONED: usize = 32;
 /// What a round has of the GPUs.
 #[derive(Debug, Default)]
 pub struct GpuTick {
-    /// The GPUs that are known and there, when they are others than at the last round.
+    /// The GPUs that are known and there, and their instances, when they are others than at the last round.
     pub changed: Option<Vec<Arc<GpuIdentity>>>,
     /// Their samples, and those of their instances. One that came late has its own instant.
     pub samples: Vec<GpuSample>,
+    /// On which GPUs other MIG instances exist than before.
+    pub changes: Vec<LayoutChange>,
     /// Whether they come from the simulator.
     pub simulated: bool,
     /// Whether GPUs are sampled.

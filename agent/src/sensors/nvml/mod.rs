@@ -3,18 +3,29 @@
 //! [`library`] says which library to load, the driver's or the simulator's, and `simulator` hands a scenario to the
 //! latter. A [`Driver`] is the open library; it is shared by all who ask it, and closed when the last of them has let go of
 //! it, never under a call. Each GPU has a [`GpuReader`], which finds out who the GPU is (`identity`), and then has the GPU's
-//! `device` reader ask it for its `gauges` and its `processes`. Every answer goes through `answer`, which tells a value
-//! from an unsupported one, a failed one and an impossible one. A GPU that does not answer is reported with a failed
-//! sample: it is never left out. XIDs come by [`events`], and are counted in a [`xids::XidBook`].
+//! `device` reader ask it (`asking`) for its `fields`, its `gauges`, what happened in between (`samples`), its `links`, its
+//! `memory_errors`, its activity by `gpm`, its `processes` and its instances by [`mig`], and make a `status` of them. Every
+//! answer goes through `answer`, which tells a value from an unsupported one, a failed one and an impossible one. A GPU that
+//! does not answer is reported with a failed sample: it is never left out. XIDs come by [`events`], and are counted in a
+//! [`xids::XidBook`].
 
 mod answer;
+mod asking;
 mod device;
 pub mod events;
+mod fields;
 mod gauges;
+mod gpm;
 mod identity;
 pub mod library;
+mod links;
+mod memory_errors;
+pub mod mig;
 mod processes;
+mod samples;
 mod simulator;
+pub(super) mod status;
+mod throttle;
 pub mod xids;
 
 use std::collections::BTreeSet;
@@ -24,6 +35,8 @@ use std::sync::Arc;
 use nvml_wrapper::Nvml;
 
 pub use library::{NvmlLibrary, SensorError};
+pub use mig::LayoutChange;
+pub use throttle::throttle_reasons;
 
 use self::device::DeviceReader;
 use self::events::XidSet;
@@ -120,6 +133,10 @@ pub struct GpuAnswer {
     pub identity: Result<Arc<GpuIdentity>, String>,
     /// Its sample, and those of its instances; none while it isn't known who it is.
     pub samples: Vec<GpuSample>,
+    /// What its MIG instances are, when it was found out who it is, or others exist than before.
+    pub instances: Option<Vec<GpuIdentity>>,
+    /// How its MIG instances have changed.
+    pub change: Option<LayoutChange>,
 }
 
 impl GpuReader {
@@ -130,20 +147,38 @@ impl GpuReader {
 
     /// Asks it for everything, at `ts_ms` (Unix milliseconds). May block for as long as the driver likes.
     pub fn sample(&mut self, ts_ms: i64) -> GpuAnswer {
-        let known = match &mut self.known {
+        let is_new = self.known.is_none();
+        let (identity, reader) = match &mut self.known {
             Some(known) => known,
-            none => {
-                let machine = identity::Machine::read(&self.driver.nvml, self.driver.simulated);
-                let device = self.driver.nvml.device_by_index(self.index);
-                match device.and_then(|device| identity::read(&device, self.index, &machine)) {
-                    Ok(identity) => none.insert((Arc::new(identity.clone()), DeviceReader::new(identity))),
-                    Err(error) => return GpuAnswer { identity: Err(error.to_string()), samples: Vec::new() },
+            none => match recognise(&self.driver, self.index) {
+                Ok(known) => none.insert(known),
+                Err(reason) => {
+                    return GpuAnswer { identity: Err(reason), samples: Vec::new(), instances: None, change: None };
                 }
-            }
+            },
         };
-        let samples = known.1.sample(&self.driver.nvml, ts_ms, &self.driver.proc_root);
-        GpuAnswer { identity: Ok(Arc::clone(&known.0)), samples }
+        let samples = reader.sample(&self.driver.nvml, ts_ms, &self.driver.proc_root);
+        let change = reader.take_change();
+        let instances = (is_new || change.is_some()).then(|| reader.identities().skip(1).cloned().collect());
+        GpuAnswer { identity: Ok(Arc::clone(identity)), samples, instances, change }
     }
+}
+
+impl Drop for GpuReader {
+    fn drop(&mut self) {
+        if let Some((_, reader)) = &mut self.known {
+            reader.release(&self.driver.nvml);
+        }
+    }
+}
+
+/// Who the GPU at `index` is, and its reader.
+fn recognise(driver: &Driver, index: u32) -> Result<(Arc<GpuIdentity>, DeviceReader), String> {
+    let machine = identity::Machine::read(&driver.nvml, driver.simulated);
+    let device = driver.nvml.device_by_index(index).map_err(|error| error.to_string())?;
+    let identity = identity::read(&device, index, &machine).map_err(|error| error.to_string())?;
+    let reader = DeviceReader::new(&driver.nvml, &device, identity.clone());
+    Ok((Arc::new(identity), reader))
 }
 
 /// The GPUs of this machine, one after the other on one thread: for one look, as `contador-agent probe` takes it.
@@ -151,8 +186,9 @@ impl GpuReader {
 pub struct Gpus {
     driver: Arc<Driver>,
     identities: Vec<GpuIdentity>,
-    /// The reader of each of `identities`.
+    /// The reader of each GPU.
     readers: Vec<GpuReader>,
+    changes: Vec<LayoutChange>,
     unreadable: Vec<(u32, String)>,
     xids: Option<XidSet>,
     book: XidBook,
@@ -175,29 +211,33 @@ impl Gpus {
             driver,
             identities: Vec::new(),
             readers: Vec::new(),
+            changes: Vec::new(),
             unreadable: Vec::new(),
             xids,
             book: XidBook::default(),
         };
-        let machine = identity::Machine::read(&gpus.driver.nvml, gpus.driver.simulated);
         for index in 0..gpus.driver.count {
-            let device = gpus.driver.nvml.device_by_index(index);
-            match device.and_then(|device| identity::read(&device, index, &machine)) {
-                Ok(identity) => {
-                    let registered = gpus.xids.as_mut().map(|set| set.register(index, &identity.uuid));
+            match recognise(&gpus.driver, index) {
+                Ok(known) => {
+                    let uuid = &known.0.uuid;
+                    let registered = gpus.xids.as_mut().map(|set| set.register(index, uuid));
                     let reading = registered.or_else(|| refused.clone());
-                    gpus.book.watch(&identity.uuid, reading.unwrap_or(Reading::Value(())));
-                    let known = Some((Arc::new(identity.clone()), DeviceReader::new(identity.clone())));
-                    gpus.readers.push(GpuReader { driver: Arc::clone(&gpus.driver), index, known });
-                    gpus.identities.push(identity);
+                    gpus.book.watch(uuid, reading.unwrap_or(Reading::Value(())));
+                    gpus.readers.push(GpuReader { driver: Arc::clone(&gpus.driver), index, known: Some(known) });
                 }
-                Err(error) => gpus.unreadable.push((index, error.to_string())),
+                Err(reason) => gpus.unreadable.push((index, reason)),
             }
         }
+        gpus.identify();
         Ok(gpus)
     }
 
-    /// Every GPU that could be identified, in the driver's order.
+    fn identify(&mut self) {
+        let readers = self.readers.iter().filter_map(|reader| reader.known.as_ref());
+        self.identities = readers.flat_map(|(_, reader)| reader.identities()).cloned().collect();
+    }
+
+    /// Every GPU that could be identified, in the driver's order, and after each one its MIG instances.
     pub fn identities(&self) -> &[GpuIdentity] {
         &self.identities
     }
@@ -212,19 +252,31 @@ impl Gpus {
         self.driver.simulated
     }
 
-    /// The samples of each of [`identities`](Self::identities), in that order, each GPU's own before those of its instances,
-    /// all stamped `ts_ms` (Unix milliseconds).
+    /// One sample of each of [`identities`](Self::identities), in that order, all stamped `ts_ms` (Unix milliseconds). When
+    /// other MIG instances exist than before, the identities are those of the new ones.
     pub fn sample_all(&mut self, ts_ms: i64) -> Vec<GpuSample> {
         self.take_xids();
-        let samples = self.readers.iter_mut().flat_map(|reader| reader.sample(ts_ms).samples);
-        samples.map(|sample| with_xids(sample, &self.book)).collect()
+        let mut samples = Vec::new();
+        for answer in self.readers.iter_mut().map(|reader| reader.sample(ts_ms)) {
+            self.changes.extend(answer.change);
+            samples.extend(answer.samples.into_iter().map(|sample| with_xids(sample, &self.book)));
+        }
+        self.identify();
+        samples
     }
 
-    /// One sample of the GPU at `position` in [`identities`](Self::identities); none beyond the last.
+    /// One sample of the GPU at the driver's `position` among those that could be identified, without its MIG instances;
+    /// none beyond the last.
     pub fn sample(&mut self, position: usize, ts_ms: i64) -> Option<GpuSample> {
         self.take_xids();
-        let samples = self.readers.get_mut(position)?.sample(ts_ms).samples;
-        samples.into_iter().next().map(|sample| with_xids(sample, &self.book))
+        let answer = self.readers.get_mut(position)?.sample(ts_ms);
+        self.changes.extend(answer.change);
+        answer.samples.into_iter().next().map(|sample| with_xids(sample, &self.book))
+    }
+
+    /// On which GPUs other MIG instances exist than at the last call, or when the library was opened.
+    pub fn take_changes(&mut self) -> Vec<LayoutChange> {
+        std::mem::take(&mut self.changes)
     }
 
     fn take_xids(&mut self) {

@@ -80,8 +80,20 @@ extern "C" fn contador_nvml_simulator_hold_clock(milliseconds: c_ulonglong) -> c
     c_int::from(!simulator().clock().hold(milliseconds))
 }
 
+/// How many GPM samples are allocated and not freed.
+#[unsafe(no_mangle)]
+extern "C" fn contador_nvml_simulator_gpm_samples() -> c_uint {
+    c_uint::try_from(simulator().gpm().count()).unwrap_or(c_uint::MAX)
+}
+
 /// Lets the clock run on.
 #[unsafe(no_mangle)]
 extern "C" fn contador_nvml_simulator_run_clock() {
     simulator().clock().run();
+}
+
+/// How many calls about a device have been answered since the library was loaded.
+#[unsafe(no_mangle)]
+extern "C" fn contador_nvml_simulator_calls() -> c_ulonglong {
+    simulator().calls()
 }

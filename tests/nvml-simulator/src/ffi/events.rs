@@ -1,4 +1,4 @@
-//! Event sets: who is registered gets the XIDs that faults raise. And the release of GPM samples, of which there are none.
+//! Event sets: who is registered gets the XIDs that faults raise.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_uint, c_ulonglong, c_void};
@@ -141,9 +141,4 @@ unsafe extern "C" fn nvmlEventSetWait(
 ) -> nvmlReturn_t {
     // SAFETY: as for the newer symbol; an event has the same shape in both.
     unsafe { nvmlEventSetWait_v2(set, data, timeout_ms) }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlGpmSampleFree(_sample: *mut c_void) -> nvmlReturn_t {
-    code::SUCCESS
 }

@@ -11,11 +11,13 @@ use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlReturn_t};
 
 use super::code;
 use super::events::EventSets;
+use super::gpm::Samples;
 use crate::clock::Clock;
 use crate::faults::Faults;
 use crate::machine::{Machine, Overrides, View};
 use crate::scenario::call::{Answer, Call, Refusal};
 use crate::scenario::fault::{self, FaultKind, FaultSpec, Hung, Xid};
+use crate::scenario::mig::Slot;
 use crate::scenario::{GpuSpec, Scenario, ScenarioError, Seed};
 
 /// How long a look at the machine's processes is good for, in real milliseconds.
@@ -27,6 +29,8 @@ static SIMULATOR: Mutex<Simulator> = Mutex::new(Simulator {
     clock: None,
     machine: None,
     inits: 0,
+    calls: 0,
+    gpm: Samples::NONE,
     faults: Faults::none(),
     reload: None,
     driver_version: None,
@@ -48,6 +52,9 @@ pub(super) struct Simulator {
     /// Stays over shutdown and init, as the driver stays loaded: energy goes on.
     machine: Option<Machine>,
     inits: u32,
+    /// How many calls about a device were answered.
+    calls: u64,
+    gpm: Samples,
     faults: Faults,
     /// The driver is being reloaded, to this version.
     reload: Option<Option<String>>,
@@ -152,6 +159,15 @@ impl Simulator {
     /// The clock, which starts when it is first asked for.
     pub(super) fn clock(&mut self) -> &mut Clock {
         self.clock.get_or_insert_with(|| Clock::start(time_scale()))
+    }
+
+    /// The GPM samples that are allocated.
+    pub(super) fn gpm(&mut self) -> &mut Samples {
+        &mut self.gpm
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
     }
 
     /// The machine, while it can be asked: NVML is started, and the driver not being reloaded.
@@ -306,20 +322,65 @@ fn time_scale() -> f64 {
     }
 }
 
-/// The handle of the GPU at `index`: an opaque number above 0, never followed as a pointer.
-pub(super) fn handle(index: usize) -> nvmlDevice_t {
-    std::ptr::without_provenance_mut(index + 1)
+/// What a handle means: a GPU, or a MIG device of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Handle {
+    /// Index of the GPU.
+    pub gpu: usize,
+    /// Of a MIG device: how many layouts had begun when it was asked for, and its index.
+    pub instance: Option<(usize, usize)>,
 }
 
-/// Answers a call about a device: finds it, refuses what its scenario or a fault refuses, and hands its view on. A call
-/// that hangs blocks its caller, and nobody else.
+impl Handle {
+    const INDEX: u32 = 16;
+    const PLACE: u32 = 4;
+
+    /// An opaque number above 0, never followed as a pointer: from the right, the index plus 1, the place plus 1 and the
+    /// layouts.
+    pub(super) fn encode(self) -> nvmlDevice_t {
+        let instance = self.instance.map_or(0, |(generation, place)| (generation << Self::PLACE) + place + 1);
+        std::ptr::without_provenance_mut((instance << Self::INDEX) + self.gpu + 1)
+    }
+
+    fn decode(device: nvmlDevice_t) -> Option<Self> {
+        let (low, high) = (device.addr() & ((1 << Self::INDEX) - 1), device.addr() >> Self::INDEX);
+        let place = (high & ((1 << Self::PLACE) - 1)).checked_sub(1);
+        Some(Self { gpu: low.checked_sub(1)?, instance: place.map(|place| (high >> Self::PLACE, place)) })
+    }
+}
+
+/// The handle of the GPU at `index`.
+pub(super) fn handle(index: usize) -> nvmlDevice_t {
+    Handle { gpu: index, instance: None }.encode()
+}
+
+/// Calls that the driver refuses of a GPU that is split by MIG.
+fn is_refused_when_split(call: Call) -> bool {
+    matches!(
+        call,
+        Call::UtilizationRates | Call::ProcessUtilization | Call::EncoderUtilization | Call::DecoderUtilization
+    )
+}
+
+/// Answers a call about a GPU: as [`answer_any`]; of a MIG device the call is not supported.
 pub(super) fn answer(
     device: nvmlDevice_t,
     call: Option<Call>,
     answer: impl FnOnce(&View<'_>) -> nvmlReturn_t,
 ) -> nvmlReturn_t {
-    let Some(index) = device.addr().checked_sub(1) else { return code::INVALID_ARGUMENT };
+    answer_any(device, call, |view, slot| if slot.is_some() { code::NOT_SUPPORTED } else { answer(view) })
+}
+
+/// Answers a call about a GPU or a MIG device: finds it, refuses what its scenario or a fault refuses, and hands its view on.
+/// A call that hangs blocks its caller, and nobody else.
+pub(super) fn answer_any(
+    device: nvmlDevice_t,
+    call: Option<Call>,
+    answer: impl FnOnce(&View<'_>, Option<&Slot>) -> nvmlReturn_t,
+) -> nvmlReturn_t {
+    let Some(Handle { gpu: index, instance }) = Handle::decode(device) else { return code::INVALID_ARGUMENT };
     let mut simulator = simulator();
+    simulator.calls += 1;
     let now_ms = loop {
         let now_ms = simulator.settle();
         let this = |hung| hung == Hung::All || call.is_some_and(|call| hung == Hung::Call(call));
@@ -342,9 +403,15 @@ pub(super) fn answer(
     let Some(mut view) = machine.view(index, now_ms, rescan_ms) else { return code::INVALID_ARGUMENT };
     view.overrides = overrides;
     view.energy_mj = view.counter(view.energy_mj);
+    let slot = match instance.map(|(generation, place)| view.slot(generation, place)) {
+        None => None,
+        Some(Some(slot)) => Some(slot),
+        Some(None) => return code::INVALID_ARGUMENT,
+    };
     match call.and_then(|call| view.refusal(call)) {
         Some(refusal) => refusal_code(refusal),
-        None => answer(&view),
+        None if view.spec.mig.is_some() && call.is_some_and(is_refused_when_split) => code::NOT_SUPPORTED,
+        None => answer(&view, slot),
     }
 }
 
