@@ -55,3 +55,23 @@ fn number(value: Number) -> Value {
         other => Value::AsDouble(other.f64()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_told_when_the_device_is_described_and_its_row_each_time() {
+        let is_sent = |metric, described| {
+            let mut measures = Measures::default();
+            measures.add(metric, Reading::Value(Number::Whole(1)));
+            let processes = Reading::Value(Vec::new());
+            let sample = GpuSample { ts_ms: 1, uuid: "GPU-1".into(), measures, processes, faults: vec![], rejected: 0 };
+            let mut points = Points::default();
+            gpu(&mut points, &sample, false, described);
+            !points.is_empty()
+        };
+        assert_eq!([false, true].map(|described| is_sent(names::NVLINK_LINK_UP, described)), [false, true]);
+        assert_eq!([false, true].map(|described| is_sent(names::NVLINK_LINKS, described)), [true, true]);
+    }
+}
