@@ -55,6 +55,12 @@ registry! { STORAGE
     NFS_TIMEOUTS "contador.nfs.timeouts" "{operation}" Counter Storage "Major timeouts of an NFS mount." [
         {} Kernel "/proc/self/mountstats, per-op" => "nfs_timeouts",
     ]
+    NFS_CONNECTIONS "contador.nfs.connections" "{connection}" Counter Series "Connections that an NFS mount has made to its server, over all its transports (nconnect)." [
+        {} Kernel "/proc/self/mountstats, xprt" => "",
+    ]
+    NFS_SENT "contador.nfs.sent" "{operation}" Counter Series "Requests that an NFS mount's transports have sent to its server, those of other mounts of that server included where they share them." [
+        {} Kernel "/proc/self/mountstats, xprt" => "",
+    ]
     CPU_TIME "system.cpu.time" "s" Counter Node "CPU time since the node's start, by mode, summed over CPUs." [
         {CPU_MODE "user"} Always "/proc/stat" => "cpu_user_ms",
         {CPU_MODE "nice"} Always "/proc/stat" => "cpu_nice_ms",
