@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use contador_schemas::owner::Owner;
 
-use super::attribute;
 use super::clock::now_ms;
 use super::keep::Troubles;
 use super::sensors::{GpuAnswer, Sensors};
 use super::{Options, RunError};
+use super::{attribute, kernel};
 use crate::config::Config;
 use crate::http::Health;
 use crate::ledger::checkpoint::{CheckpointFile, Loaded};
@@ -125,9 +125,11 @@ impl Node {
         self.sensors.gpus.request(instant_ms);
         self.sensors.disks.request(instant_ms);
         self.sensors.host.request(instant_ms);
+        self.sensors.kernel.request(instant_ms);
         let gpus = self.sensors.gpus.collect(deadline, instant_ms, &self.telemetry).await;
         let disks = self.sensors.disks.collect(deadline, instant_ms, &self.telemetry).await;
         let host = self.sensors.host.collect(deadline, instant_ms, &self.telemetry).await;
+        let kernel = self.sensors.kernel.collect(deadline, instant_ms, &self.telemetry).await;
 
         self.note_clock(instant_ms);
         let mut points = Points::default();
@@ -143,6 +145,13 @@ impl Node {
             && self.admit("host", "host", host.ts_ms)
         {
             samples::node(&mut points, &host.measures(), host.ts_ms);
+        }
+        for (sensor, answer) in kernel {
+            let Some(seen) = logged(sensor, answer) else { continue };
+            if !seen.measures.is_empty() && self.admit(sensor, sensor, seen.ts_ms) {
+                samples::node(&mut points, &seen.measures, seen.ts_ms);
+            }
+            self.events.extend(seen.changes.into_iter().map(|change| kernel::event(seen.ts_ms, change)));
         }
         if self.books() {
             self.ledger.advance(instant_ms);
