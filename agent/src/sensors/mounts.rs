@@ -197,7 +197,7 @@ impl Mounts {
             left_out += usize::from(watched.is_none());
             self.watched.extend(watched);
         }
-        if left_out > 0 && self.left_out == 0 {
+        if left_out > 0 && self.left_out == 0 && self.options.max > 0 {
             let (most, leftovers) = (self.options.max, self.leftovers.len());
             tracing::warn!(
                 left_out,
