@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use contador_agent::config::{Config, Overrides};
+use contador_agent::run::look::look;
 use contador_agent::sensors::mounts::probe::Usage;
-use contador_agent::sensors::{Cgroups, Disks, MountOptions, Mounts, Nfs, Number};
+use contador_agent::sensors::{Cgroups, Disks, KernelSample, MountOptions, Mounts, Nfs, Number};
 use contador_schemas::names;
 use contador_tests::hung_mount::HungMount;
 use storage_support::{Machine, counted, mounts_seen, reachable, value};
@@ -19,7 +21,9 @@ use storage_support::{Machine, counted, mounts_seen, reachable, value};
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    wait("the threads of the test before end", || mount_threads() == 0);
+    alone
 }
 
 /// This process's threads that probe mounts.
@@ -159,6 +163,51 @@ fn injected_hung_mount() {
     wait("all threads end", || mount_threads() == before);
 }
 
+/// What is mounted and unmounted while the agent runs is noticed: here the kernel itself says that its table has changed.
+#[test]
+fn s3_a_mount_that_hangs_from_the_start_is_seen_to_come_and_to_go() {
+    let _alone = alone();
+    let mut mounts = Mounts::new("/proc", MountOptions::default());
+    mounts.sample(0).unwrap();
+    let hung = match HungMount::new() {
+        Ok(hung) => hung,
+        Err(error) => return println!("s3: left out, this machine does not let the test mount FUSE ({error})"),
+    };
+    let point = hung.point().to_str().unwrap().to_owned();
+    let mut next = {
+        let mut ts_ms = 0;
+        move || {
+            ts_ms += 5_000;
+            mounts.sample(ts_ms).unwrap()
+        }
+    };
+    let kinds = |sample: &KernelSample| -> Vec<&str> {
+        let own = sample.changes.iter().filter(|change| change.attributes.iter().any(|(_, value)| *value == point));
+        own.map(|change| change.kind).collect()
+    };
+    assert_eq!(kinds(&next()), ["mount_added"]);
+    assert_eq!(kinds(&next()), ["mount_lost"]);
+    assert_eq!(kinds(&next()), [""; 0]);
+    hung.detach().unwrap();
+    assert_eq!(kinds(&next()), ["mount_removed"]);
+}
+
+/// A look at the node, once, has every mount that answers, and does not wait for the one that hangs.
+#[test]
+fn s4_a_single_look_does_not_wait_for_a_dead_mount() {
+    let _alone = alone();
+    let hung = HungMount::new();
+    let config = Config::load(None, &Overrides::default()).unwrap();
+    let seen = look(&config, &[std::process::id()], 1_790_000_000_000, Duration::from_secs(2));
+    let names: Vec<&str> = seen.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["mounts", "nfs", "psi", "network", "rdma", "cgroup"]);
+    let mounts = seen[0].1.as_ref().unwrap();
+    assert_eq!(mounts.ts_ms, 1_790_000_000_000);
+    if let Ok(hung) = &hung {
+        assert_eq!(reachable(mounts, hung.point().to_str().unwrap()), Some(0));
+    }
+}
+
 /// The logic of the hung mount holds on every machine, with an injected call.
 #[test]
 fn s3_a_call_that_never_returns_is_made_once() {
@@ -182,6 +231,9 @@ fn s4_the_first_sample_waits_for_no_mount() {
         }
     };
     let is_injected = hung.is_err();
+    // An injected call comes back when the test has ended.
+    let (_end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
     // On a thread of its own, so that a sample that waits fails the test and does not hang it.
     std::thread::spawn(move || {
         let options = MountOptions::default();
@@ -189,10 +241,9 @@ fn s4_the_first_sample_waits_for_no_mount() {
             Mounts::asking(
                 proc,
                 options,
-                Arc::new(|_: &Path| {
-                    loop {
-                        std::thread::park()
-                    }
+                Arc::new(move |_: &Path| {
+                    let _ = ended.lock().unwrap().recv();
+                    Ok(Usage::default())
                 }),
             )
         } else {

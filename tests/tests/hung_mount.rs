@@ -16,7 +16,8 @@ use contador_agent::outbox::{Keeper, Kind};
 use contador_agent::run::Options;
 use contador_agent::run::kernel::kernel_sensors;
 use contador_agent::run::node::Node;
-use contador_agent::sensors::{Answer, Disks, Host, KernelSample, NvmlLibrary, SensorThread};
+use contador_agent::sensors::mounts::probe::{Ask, statvfs};
+use contador_agent::sensors::{Answer, Disks, Host, KernelSample, Mounts, NvmlLibrary, SensorThread};
 use contador_agent::telemetry::Telemetry;
 use contador_schemas::names;
 use contador_tests::hung_mount::HungMount;
@@ -54,21 +55,24 @@ impl Process {
     }
 }
 
-/// This machine's kernel with two of its mounts: the one that hangs, and that of the working directory.
-fn machine(hung: &Path) -> (Machine, String) {
+/// This machine's kernel with two mounts: the one that hangs, as mountinfo has it, and that of the working directory.
+/// Where the latter is, too.
+fn machine(hangs: &str) -> (Machine, String) {
     let machine = Machine::new();
     machine.dir("proc/self");
     for name in ["stat", "meminfo", "loadavg", "diskstats", "pressure", "net", "self/mountstats", "cpuinfo"] {
         symlink(Path::new("/proc").join(name), machine.path("proc").join(name)).unwrap();
     }
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let point = |line: &str| line.split(' ').nth(4).unwrap().to_owned();
     let here = std::env::current_dir().unwrap();
-    let hangs = table.lines().find(|line| Path::new(&point(line)) == hung).unwrap();
-    let below = table.lines().filter(|line| here.starts_with(point(line)));
-    let home = below.max_by_key(|line| point(line).len()).unwrap();
+    let below = table.lines().filter(|line| here.starts_with(point_of(line)));
+    let home = below.max_by_key(|line| point_of(line).len()).unwrap();
     machine.write("proc/self/mountinfo", &format!("{home}\n{hangs}\n"));
-    (machine, point(home))
+    (machine, point_of(home).to_owned())
+}
+
+fn point_of(line: &str) -> &str {
+    line.split(' ').nth(4).unwrap()
 }
 
 fn config(machine: &Machine, state: &Path) -> Config {
@@ -79,26 +83,45 @@ fn config(machine: &Machine, state: &Path) -> Config {
 
 #[tokio::test]
 async fn with_a_hung_mount_every_other_sensor_goes_on_and_nothing_grows() {
-    let hung = match HungMount::new() {
-        Ok(hung) => hung,
-        Err(error) => {
-            println!("left out: this machine does not let the test mount FUSE ({error}); cases_storage has the logic");
-            return;
-        }
-    };
     let state = tempfile::tempdir().unwrap();
-    let (machine, home) = machine(hung.point());
-    let config = config(&machine, state.path());
-    let point = hung.point().to_str().unwrap().to_owned();
-    flat(&config, &point, &home).await;
-    whole(&config, &point, state.path()).await;
+    match HungMount::new() {
+        Ok(hung) => {
+            let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            let hangs = table.lines().find(|line| Path::new(point_of(line)) == hung.point()).unwrap();
+            let (machine, home) = machine(hangs);
+            let config = config(&machine, state.path());
+            let point = hung.point().to_str().unwrap();
+            flat(&config, point, &home, Arc::new(statvfs)).await;
+            whole(&config, point, state.path()).await;
+        }
+        Err(error) => {
+            println!("this machine does not let the test mount FUSE ({error}): with an injected call instead");
+            let point = "/contador-dead";
+            let (machine, home) = machine(&format!("1 0 0:4000 / {point} rw - nfs4 fs:/dead rw"));
+            // Comes back when the test has ended.
+            let (_end, ended) = std::sync::mpsc::channel::<()>();
+            let ended = Mutex::new(ended);
+            let ask = move |asked: &Path| {
+                if asked == Path::new(point) {
+                    let _ = ended.lock().unwrap().recv();
+                }
+                statvfs(asked)
+            };
+            flat(&config(&machine, state.path()), point, &home, Arc::new(ask)).await;
+        }
+    }
 }
 
 /// The sensors' own threads.
-async fn flat(config: &Config, point: &str, home: &str) {
+async fn flat(config: &Config, point: &str, home: &str, ask: Ask) {
     let pids = Arc::new(Mutex::new(vec![std::process::id()]));
-    let kernel = kernel_sensors(config, &pids);
-    let mut kernel: Vec<_> = kernel.into_iter().map(|(name, _, spawn)| (name, spawn().unwrap())).collect();
+    let kernel = kernel_sensors(config, &pids).into_iter().filter(|(name, ..)| *name != "mounts");
+    let mut kernel: Vec<_> = kernel.map(|(name, _, spawn)| (name, spawn().unwrap())).collect();
+    let mut mounts = Mounts::asking(config.roots.proc.clone(), config.mounts.clone(), ask);
+    let mounts =
+        SensorThread::spawn("mounts", move || move |ts_ms| mounts.sample(ts_ms).map_err(|error| error.to_string()));
+    kernel.push(("mounts", mounts.unwrap()));
+    assert_eq!(kernel.len(), 6);
     let roots = config.roots.clone();
     let mut disks = SensorThread::spawn("disks", move || {
         let mut disks = Disks::new(roots.proc.clone(), roots.sys.clone());
@@ -139,7 +162,10 @@ async fn flat(config: &Config, point: &str, home: &str) {
     assert!(after.resident < before.resident + GROWTH, "{before:?}, {after:?}");
     // Every 5 s it is said to be unreachable, from the second probe on.
     assert_eq!(lost, u64::try_from(TICKS).unwrap() / 5 - 1);
-    assert!(home_up > 0, "{home}");
+    // A container's root has no storage of its own.
+    let table = fs::read_to_string(config.roots.proc.join("self/mountinfo")).unwrap();
+    let is_layer = table.lines().any(|line| point_of(line) == home && line.contains(" - overlay "));
+    assert!(home_up > 0 || is_layer, "{home}");
 }
 
 /// The whole agent: what it hands on.
