@@ -115,8 +115,9 @@ async fn with_a_hung_mount_every_other_sensor_goes_on_and_nothing_grows() {
 /// The sensors' own threads.
 async fn flat(config: &Config, point: &str, home: &str, ask: Ask) {
     let pids = Arc::new(Mutex::new(vec![std::process::id()]));
-    let kernel = kernel_sensors(config, &pids).into_iter().filter(|(name, ..)| *name != "mounts");
-    let mut kernel: Vec<_> = kernel.map(|(name, _, spawn)| (name, spawn().unwrap())).collect();
+    let readers = kernel_sensors(config, &pids).into_iter().filter(|(name, ..)| *name != "mounts");
+    let mut kernel: Vec<_> =
+        readers.map(|(name, make)| (name, SensorThread::spawn(name, move || make()).unwrap())).collect();
     let mut mounts = Mounts::asking(config.roots.proc.clone(), config.mounts.clone(), ask);
     let mounts =
         SensorThread::spawn("mounts", move || move |ts_ms| mounts.sample(ts_ms).map_err(|error| error.to_string()));

@@ -1,8 +1,8 @@
 //! The readers of the kernel that hand on a [`KernelSample`]: mounts, NFS, pressure, interfaces, RDMA and control groups.
 //!
-//! Each has a thread of its own, and is asked once in its own interval: [`LEAST`] or the agent's, when that is longer, and
-//! NFS as often as mounts are probed. Mounts are asked more often than they are probed, so that what came back is handed
-//! on soon.
+//! Each has a thread of its own. It is asked at every tick, and reads once in its own interval: [`LEAST`] or the agent's,
+//! when that is longer, and NFS as often as mounts are probed; at other ticks its sample is empty. Mounts are looked at
+//! more often than they are probed, so that what came back is handed on soon.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,105 +15,84 @@ use crate::outbox::send::chain;
 use crate::sensors::{Cgroups, Change, KernelSample, Mounts, Network, Nfs, Pressure, Rdma, SensorThread};
 use crate::telemetry::Telemetry;
 
-/// No reader is asked more often than this.
+/// No reader reads more often than this.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// What a reader answers.
 pub type KernelAnswer = Result<KernelSample, String>;
 
-/// Starts a reader's thread.
-pub type Spawn = Box<dyn Fn() -> std::io::Result<SensorThread<KernelAnswer>> + Send + Sync>;
+/// A reader: takes a sample for an instant in Unix milliseconds.
+pub type Reader = Box<dyn FnMut(i64) -> KernelAnswer>;
 
-/// The readers, and when each was last asked.
-#[derive(Debug)]
-pub struct KernelSensors(Vec<Paced>);
+/// Makes a reader, on the thread that it is to run on.
+pub type Make = Arc<dyn Fn() -> Reader + Send + Sync>;
 
-#[derive(Debug)]
-struct Paced {
-    name: &'static str,
-    watched: Watched<KernelAnswer>,
-    every_ms: i64,
-    /// Which of its intervals had the last request.
-    asked: Option<i64>,
-}
-
-/// Each reader's name, how often it is asked, and its thread. `pids` are the processes that hold a GPU.
-pub fn kernel_sensors(config: &Config, pids: &Arc<Mutex<Vec<u32>>>) -> Vec<(&'static str, Duration, Spawn)> {
-    let roots = config.roots.clone();
+/// Each reader's name, and how it is made. `pids` are the processes that hold a GPU.
+pub fn kernel_sensors(config: &Config, pids: &Arc<Mutex<Vec<u32>>>) -> Vec<(&'static str, Make)> {
     let every = config.interval.max(LEAST);
     let (mounts, excluded) = (config.mounts.clone(), config.mounts.exclude_points.clone());
-    let proc = || roots.proc.clone();
-    let sys = || roots.sys.clone();
+    let nfs_every = every.max(mounts.interval);
+    // Each of them owns what it needs.
+    let proc = || config.roots.proc.clone();
+    let sys = || config.roots.sys.clone();
     let (mounts_proc, nfs_proc, psi_proc, network_proc, cgroup_proc) = (proc(), proc(), proc(), proc(), proc());
     let (network_sys, rdma_sys, cgroup_sys) = (sys(), sys(), sys());
-    let (cgroup, pids) = (roots.cgroup.clone(), Arc::clone(pids));
+    let (cgroup, pids) = (config.roots.cgroup.clone(), Arc::clone(pids));
     vec![
-        (
-            "mounts",
-            every,
-            spawn("mounts", move || {
-                let mut reader = Mounts::new(mounts_proc.clone(), mounts.clone());
-                move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
-            }),
-        ),
-        (
-            "nfs",
-            every.max(config.mounts.interval),
-            spawn("nfs", move || {
-                let mut reader = Nfs::new(nfs_proc.clone(), excluded.clone());
-                move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
-            }),
-        ),
-        (
-            "psi",
-            every,
-            spawn("psi", move || {
-                let mut reader = Pressure::new(psi_proc.clone());
-                move |ts_ms| Ok(reader.sample(ts_ms))
-            }),
-        ),
-        (
-            "network",
-            every,
-            spawn("network", move || {
-                let mut reader = Network::new(network_proc.clone(), network_sys.clone());
-                move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
-            }),
-        ),
-        (
-            "rdma",
-            every,
-            spawn("rdma", move || {
-                let mut reader = Rdma::new(rdma_sys.clone());
-                move |ts_ms| Ok(reader.sample(ts_ms))
-            }),
-        ),
-        (
-            "cgroup",
-            every,
-            spawn("cgroup", move || {
-                let mut reader = Cgroups::new(cgroup_proc.clone(), cgroup_sys.clone(), cgroup.clone());
-                let pids = Arc::clone(&pids);
-                move |ts_ms| {
-                    let pids = pids.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    Ok(reader.sample(&pids, ts_ms))
-                }
-            }),
-        ),
+        reader("mounts", every, move || {
+            let mut reader = Mounts::new(mounts_proc.clone(), mounts.clone());
+            move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
+        }),
+        reader("nfs", nfs_every, move || {
+            let mut reader = Nfs::new(nfs_proc.clone(), excluded.clone());
+            move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
+        }),
+        reader("psi", every, move || {
+            let mut reader = Pressure::new(psi_proc.clone());
+            move |ts_ms| Ok(reader.sample(ts_ms))
+        }),
+        reader("network", every, move || {
+            let mut reader = Network::new(network_proc.clone(), network_sys.clone());
+            move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
+        }),
+        reader("rdma", every, move || {
+            let mut reader = Rdma::new(rdma_sys.clone());
+            move |ts_ms| Ok(reader.sample(ts_ms))
+        }),
+        reader("cgroup", every, move || {
+            let mut reader = Cgroups::new(cgroup_proc.clone(), cgroup_sys.clone(), cgroup.clone());
+            let pids = Arc::clone(&pids);
+            move |ts_ms| {
+                let pids = pids.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Ok(reader.sample(&pids, ts_ms))
+            }
+        }),
     ]
 }
 
-/// `make` makes a reader, each time that the thread is started.
-fn spawn<M, F>(name: &'static str, make: M) -> Spawn
+/// `make` makes a reader that reads once in each span of `every` of the wall clock.
+fn reader<M, F>(name: &'static str, every: Duration, make: M) -> (&'static str, Make)
 where
-    M: Fn() -> F + Clone + Send + Sync + 'static,
+    M: Fn() -> F + Send + Sync + 'static,
     F: FnMut(i64) -> KernelAnswer + 'static,
 {
-    Box::new(move || {
-        let make = make.clone();
-        SensorThread::spawn(name, make)
-    })
+    let every_ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX).max(1);
+    let make = move || -> Reader {
+        let (mut read, mut last) = (make(), None);
+        Box::new(move |ts_ms| {
+            let span = Some(ts_ms.div_euclid(every_ms));
+            if std::mem::replace(&mut last, span) == span {
+                return Ok(KernelSample { ts_ms, ..KernelSample::default() });
+            }
+            read(ts_ms)
+        })
+    };
+    (name, Arc::new(make))
 }
+
+/// The readers on their threads.
+#[derive(Debug)]
+pub struct KernelSensors(Vec<(&'static str, Watched<KernelAnswer>)>);
 
 impl KernelSensors {
     /// Starts the threads.
@@ -121,21 +100,19 @@ impl KernelSensors {
     /// # Errors
     /// [`RunError::Thread`].
     pub fn start(config: &Config, pids: &Arc<Mutex<Vec<u32>>>) -> Result<Self, RunError> {
-        let readers = kernel_sensors(config, pids).into_iter().map(|(name, every, spawn)| {
-            let every_ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX).max(1);
-            Ok(Paced { name, watched: Watched::new(spawn)?, every_ms, asked: None })
+        let readers = kernel_sensors(config, pids).into_iter().map(|(name, make)| {
+            let spawn = move || {
+                let make = Arc::clone(&make);
+                SensorThread::spawn(name, move || make())
+            };
+            Ok((name, Watched::new(spawn)?))
         });
         Ok(Self(readers.collect::<Result<_, RunError>>()?))
     }
 
-    /// Asks those whose turn it is at `ts_ms` (Unix milliseconds).
+    /// Asks them all for a sample at `ts_ms` (Unix milliseconds).
     pub fn request(&mut self, ts_ms: i64) {
-        for reader in &mut self.0 {
-            let span = Some(ts_ms.div_euclid(reader.every_ms));
-            if std::mem::replace(&mut reader.asked, span) != span {
-                reader.watched.request(ts_ms);
-            }
-        }
+        self.0.iter_mut().for_each(|(_, reader)| reader.request(ts_ms));
     }
 
     /// What they answered by `deadline`.
@@ -146,16 +123,16 @@ impl KernelSensors {
         telemetry: &Telemetry,
     ) -> Vec<(&'static str, KernelAnswer)> {
         let mut answers = Vec::with_capacity(self.0.len());
-        for reader in &mut self.0 {
-            let answer = reader.watched.collect(deadline, now_ms, telemetry).await;
-            answers.extend(answer.map(|answer| (reader.name, answer)));
+        for (name, reader) in &mut self.0 {
+            let answer = reader.collect(deadline, now_ms, telemetry).await;
+            answers.extend(answer.map(|answer| (*name, answer)));
         }
         answers
     }
 
     /// Those whose threads had panicked and were started again since the last call.
     pub(super) fn take_restarted(&mut self) -> impl Iterator<Item = &'static str> {
-        self.0.iter_mut().filter_map(|reader| reader.watched.take_restarted())
+        self.0.iter_mut().filter_map(|(_, reader)| reader.take_restarted())
     }
 }
 
@@ -168,4 +145,29 @@ pub(super) fn event(ts_ms: i64, change: Change) -> Event {
     }
     let event = Event::new(ts_ms, change.kind, change.message);
     change.attributes.into_iter().fold(event, |event, (name, value)| event.with(name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_reads_once_in_its_interval() {
+        let (_, make) = reader("counting", Duration::from_secs(5), || {
+            let mut count = 0;
+            move |ts_ms| {
+                count += 1;
+                let change = Change { kind: "read", message: format!("{count}"), attributes: Vec::new() };
+                Ok(KernelSample { ts_ms, changes: vec![change], ..KernelSample::default() })
+            }
+        });
+        let mut read = make();
+        let mut reads = |ts_ms| {
+            let sample = read(ts_ms).unwrap();
+            assert_eq!(sample.ts_ms, ts_ms);
+            !sample.changes.is_empty()
+        };
+        let at: Vec<bool> = [4_000, 5_000, 6_000, 9_999, 10_000, 3_000].into_iter().map(&mut reads).collect();
+        assert_eq!(at, [true, true, false, false, true, true], "a clock that is set back begins anew");
+    }
 }
