@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use contador_schemas::owner::Owner;
 
-use super::attribute;
 use super::clock::now_ms;
 use super::gpus::GpuTick;
 use super::keep::Troubles;
 use super::sensors::{NodeSample, Round, Sensors};
 use super::{Options, RunError};
+use super::{attribute, kernel};
 use crate::config::Config;
 use crate::http::Health;
 use crate::ledger::checkpoint::{CheckpointFile, Loaded};
@@ -142,10 +142,11 @@ impl Node {
         let mut points = Points::default();
         self.note_health(&gpus, instant_ms);
         self.take_gpus(gpus, &mut points, &mut round).await;
-        for NodeSample { stream, ts_ms, measures } in &seen {
-            if !measures.is_empty() && self.admit(stream, stream, *ts_ms) {
-                samples::node(&mut points, measures, *ts_ms);
+        for NodeSample { stream, ts_ms, measures, changes } in seen {
+            if !measures.is_empty() && self.admit(&stream, &stream, ts_ms) {
+                samples::node(&mut points, &measures, ts_ms);
             }
+            self.events.extend(changes.into_iter().map(|change| kernel::event(ts_ms, change)));
         }
         self.sensors.owners.report(&mut round);
         if self.admit("sensors", "sensors", instant_ms) {

@@ -66,7 +66,15 @@ mod tests {
             let mut measures = Measures::default();
             measures.add(metric, Reading::Value(Number::Whole(1)));
             let processes = Reading::Value(Vec::new());
-            let sample = GpuSample { ts_ms: 1, uuid: "GPU-1".into(), measures, processes, faults: vec![], rejected: 0 };
+            let sample = GpuSample {
+                ts_ms: 1,
+                uuid: "GPU-1".into(),
+                parent: None,
+                measures,
+                processes,
+                faults: vec![],
+                rejected: 0,
+            };
             let mut points = Points::default();
             gpu(&mut points, &sample, false, described);
             !points.is_empty()

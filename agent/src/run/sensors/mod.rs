@@ -20,7 +20,8 @@ use crate::outbox::send::chain;
 use crate::owners::ProcessOwners;
 use crate::run::RunError;
 use crate::run::gpus::{GpuWatch, Release};
-use crate::sensors::{Disks, Host, Measures, NvmlLibrary, SensorThread};
+use crate::run::kernel::kernel_sensors;
+use crate::sensors::{Change, Disks, Host, KernelSample, Measures, NvmlLibrary, SensorThread};
 
 /// What a sensor of the node saw at one instant.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,8 +30,10 @@ pub struct NodeSample {
     pub stream: Cow<'static, str>,
     /// When it was taken, in Unix milliseconds.
     pub ts_ms: i64,
-    /// What it measures.
+    /// What it measures; nothing when it is not yet time to read again.
     pub measures: Measures,
+    /// What has changed since the sample before.
+    pub changes: Vec<Change>,
 }
 
 /// What a sensor of the node answers: samples, of which each is of another stream, or why there are none.
@@ -76,7 +79,7 @@ impl Sensors {
                 let disks = disks.sample(ts_ms).map_err(|error| chain(&error))?;
                 let mut measures = Measures::default();
                 disks.iter().for_each(|disk| measures.append(disk.measures()));
-                Ok(vec![NodeSample { stream: "disks".into(), ts_ms, measures }])
+                Ok(vec![NodeSample { stream: "disks".into(), ts_ms, measures, changes: Vec::new() }])
             }
         })?;
         let proc = config.roots.proc.clone();
@@ -84,9 +87,19 @@ impl Sensors {
             let mut host = Host::new(proc.clone());
             move |ts_ms| {
                 let host = host.sample(ts_ms).map_err(|error| chain(&error))?;
-                Ok(vec![NodeSample { stream: "host".into(), ts_ms, measures: host.measures() }])
+                let measures = host.measures();
+                Ok(vec![NodeSample { stream: "host".into(), ts_ms, measures, changes: Vec::new() }])
             }
         })?;
+        for (name, make) in kernel_sensors(config, &sensors.pids) {
+            sensors.register(name, move || {
+                let mut read = make();
+                move |ts_ms| {
+                    let KernelSample { ts_ms, measures, changes, .. } = read(ts_ms)?;
+                    Ok(vec![NodeSample { stream: name.into(), ts_ms, measures, changes }])
+                }
+            })?;
+        }
         Ok(sensors)
     }
 
