@@ -44,6 +44,10 @@ pub struct Telemetry {
     pub rejected_readings: IntCounter,
     /// When a sensor last answered, Unix seconds.
     pub sensor_answered: GaugeVec,
+    /// How long a sensor has not answered, in seconds; 0 while it answers.
+    pub sensor_stuck: GaugeVec,
+    /// Threads that are inside of a call of a driver that was given up.
+    pub abandoned_threads: IntGauge,
     sensor_age: GaugeVec,
 }
 
@@ -119,6 +123,15 @@ impl Telemetry {
                 "When the sensor last answered.",
                 &["sensor"],
             )?,
+            sensor_stuck: gauges(
+                "contador_agent_sensor_stuck_seconds",
+                "How long the sensor has not answered; 0 while it answers.",
+                &["sensor"],
+            )?,
+            abandoned_threads: gauge(
+                "contador_agent_abandoned_threads",
+                "Threads inside of a call of a driver that was given up.",
+            )?,
             sensor_age: gauges(
                 "contador_agent_sensor_age_seconds",
                 "Time since the sensor last answered.",
@@ -126,6 +139,14 @@ impl Telemetry {
             )?,
             registry: Arc::new(registry),
         })
+    }
+
+    /// Forgets a sensor that is no more.
+    pub fn forget_sensor(&self, sensor: &str) {
+        // It may not have answered ever.
+        let _ = self.sensor_answered.remove_label_values(&[sensor]);
+        let _ = self.sensor_stuck.remove_label_values(&[sensor]);
+        let _ = self.sensor_age.remove_label_values(&[sensor]);
     }
 
     /// Prometheus text.

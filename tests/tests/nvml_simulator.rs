@@ -4,8 +4,10 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nvml_wrapper::FieldIdScheme;
 use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::{Brand, Clock, PcieUtilCounter, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{Brand, Clock, EccCounter, MemoryError, PcieUtilCounter, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::nv_link::ErrorCounter;
 use nvml_wrapper::enums::device::{DeviceArchitecture, SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::FieldId;
@@ -101,7 +103,7 @@ fn energy_is_the_integral_of_power() {
     let value = |position: usize| fields[position].as_ref().expect("a field").value.as_ref();
     assert!(matches!(value(0), Ok(SampleValue::U64(energy)) if *energy == before));
     assert!(matches!(value(1), Ok(SampleValue::U32(637_000))));
-    assert!(matches!(value(2), Err(NvmlError::NotSupported)), "NVLink is not simulated yet");
+    assert!(matches!(value(2), Ok(SampleValue::U64(_))), "scope 0 is link 0");
 }
 
 proptest! {
@@ -147,7 +149,7 @@ fn what_is_unsupported_is_not_zero_and_every_symbol_is_there() {
     assert!(fields[1].as_ref().expect("a field").value.is_ok());
     // Not simulated at all, and still there: no FailedToLoadSymbol.
     assert!(matches!(gpu.pcie_throughput(PcieUtilCounter::Send), Err(NvmlError::NotSupported)));
-    assert!(matches!(gpu.is_ecc_enabled(), Err(NvmlError::NotSupported)));
+    assert!(matches!(gpu.is_display_active(), Err(NvmlError::NotSupported)));
     assert!(matches!(nvml.unit_count(), Err(NvmlError::NotSupported)));
     drop(nvml.create_event_set().expect("an event set"));
 }
@@ -263,6 +265,89 @@ fn a_wrong_scenario_is_refused_in_words_and_the_last_one_stays() {
         format!("{}: gpu[0].utilization: 101 percent: expected a number from 0 to 100", path.display())
     );
     assert_eq!(simulator.nvml().device_count().expect("a count"), 1);
+}
+
+#[test]
+fn a_trace_is_a_time_line_and_faults_name_file_line_and_value() {
+    let simulator = Simulator::without_scenario();
+    let scenario = |more: &str| {
+        format!(
+            "[[gpu]]\nmodel = \"h100-80gb\"\nutilization = {{ csv = \"load.csv\", time = \"at\", value = \"busy\"{more} }}"
+        )
+    };
+    simulator.file("load.csv", "host,at,busy\na,1700000000,0.2\na,1700000010,0.8\na,1700000020.5,0.1\n");
+    simulator.load(&scenario(", scale = 100")).expect("a scenario");
+    simulator.hold_clock(0);
+    let nvml = simulator.nvml();
+    let gpu = nvml.device_by_index(0).expect("a GPU");
+    let utilization = |at| {
+        simulator.hold_clock(at);
+        gpu.utilization_rates().expect("rates").gpu
+    };
+    assert_eq!([0, 5_000, 10_000, 20_500, 99_000].map(utilization), [20, 50, 80, 10, 10]);
+    let fault = |text: &str, more: &str| {
+        simulator.file("load.csv", text);
+        let fault = simulator.load(&scenario(more)).expect_err("a fault");
+        let folder = format!("{}/", simulator.path().parent().expect("a folder").display());
+        fault.replace(&folder, "")
+    };
+    let at = "scenario.toml: gpu[0].utilization.csv: load.csv: ";
+    assert_eq!(
+        fault("at,busy\n0,10\n1,120\n", ""),
+        format!("{at}line 3: busy: 120 percent: expected a number from 0 to 100")
+    );
+    assert_eq!(fault("at,busy\n0,much\n", ""), format!("{at}line 2: busy: \"much\": expected a number"));
+    assert_eq!(
+        fault("at,busy\n0,1\n5,1\n5,1\n", ""),
+        format!("{at}line 4: at: 5: expected a later time than the line before")
+    );
+    assert_eq!(fault("at,load\n0,1\n", ""), format!("{at}line 1: no column \"busy\": expected one of at, load"));
+    assert_eq!(
+        fault("at,busy\n", ""),
+        "scenario.toml: gpu[0].utilization: the time line is empty: expected at least one { at, value }"
+    );
+    assert_eq!(
+        fault("at,busy\n0,1\n", ", time_unit = \"weeks\""),
+        "scenario.toml: gpu[0].utilization.time_unit: \"weeks\": expected ms, s, m or h"
+    );
+}
+
+#[test]
+fn a_newer_driver_numbers_some_fields_anew() {
+    for (driver_version, scheme) in [("580.65.06", FieldIdScheme::V12), ("580.82.07", FieldIdScheme::V13Update1)] {
+        let simulator = Simulator::new(&format!(
+            "driver_version = \"{driver_version}\"\n[[gpu]]\nmodel = \"h100-80gb\"\nthrottle = [\"sw_thermal\"]"
+        ));
+        simulator.hold_clock(2_000);
+        let nvml = simulator.nvml();
+        assert_eq!(nvml.field_id_scheme(), scheme);
+        let gpu = nvml.device_by_index(0).expect("a GPU");
+        // 251 is for how long software has slowed clocks down for heat, 186 the power at this instant.
+        let fields = gpu.field_values_for(&[FieldId(251), FieldId(186)]).expect("fields");
+        let [thermal, power] = [0, 1].map(|place: usize| fields[place].as_ref().expect("a field"));
+        assert!(matches!(thermal.value, Ok(SampleValue::U64(2_000_000_000))), "{thermal:?}");
+        assert!(matches!(power.value, Ok(SampleValue::U32(70_000))), "{power:?}");
+        let moved = scheme == FieldIdScheme::V13Update1;
+        assert_eq!((thermal.field.0, power.field.0), (if moved { 269 } else { 251 }, 186));
+    }
+}
+
+#[test]
+fn every_scenario_of_64_gpus_has_64() {
+    let simulator = Simulator::new("[[gpu]]\nmodel = \"b200-180gb\"\ncount = 64\nutilization = 100");
+    let nvml = simulator.nvml();
+    assert_eq!(nvml.device_count().expect("a count"), 64);
+    let last = nvml.device_by_index(63).expect("the last");
+    assert_eq!(last.architecture().expect("an architecture"), DeviceArchitecture::Blackwell);
+    assert_eq!(last.power_usage().expect("power"), 1_000_000);
+    let link = last.link_wrapper_for(17);
+    assert!(link.is_active().expect("a state") && link.version().expect("a version") == 5);
+    assert!(matches!(last.link_wrapper_for(18).is_active(), Err(NvmlError::InvalidArg)));
+    assert!(matches!(link.error_counter(ErrorCounter::DlReplay), Err(NvmlError::NotSupported)));
+    assert_eq!(link.remote_pci_info().expect("a switch").bus_id, "00000000:C2:00.0");
+    assert_eq!(last.max_pcie_link_gen().expect("a generation"), 5);
+    assert_eq!(last.total_ecc_errors(MemoryError::Corrected, EccCounter::Volatile).expect("a count"), 0);
+    assert!(last.is_ecc_enabled().expect("a mode").currently_enabled);
 }
 
 /// Run by the tests below in a process of its own, since it needs an environment of its own.

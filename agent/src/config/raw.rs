@@ -55,8 +55,13 @@ pub(super) struct Http {
 pub(super) struct Sensors {
     pub proc: Option<PathBuf>,
     pub sys: Option<PathBuf>,
+    pub cgroup: Option<PathBuf>,
     pub passwd: Option<PathBuf>,
     pub nvml: Option<PathBuf>,
+    pub mount_interval: Option<Spanned<String>>,
+    pub max_mounts: Option<Spanned<usize>>,
+    pub exclude_mounts: Option<Spanned<Vec<PathBuf>>>,
+    pub exclude_types: Option<Vec<String>>,
 }
 
 /// `[telemetry]`
@@ -106,9 +111,14 @@ pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
     struct ShownSensors<'a> {
         proc: &'a PathBuf,
         sys: &'a PathBuf,
+        cgroup: &'a PathBuf,
         passwd: &'a PathBuf,
         #[serde(skip_serializing_if = "Option::is_none")]
         nvml: Option<&'a PathBuf>,
+        mount_interval: String,
+        max_mounts: usize,
+        exclude_mounts: &'a [PathBuf],
+        exclude_types: &'a [String],
     }
     Shown {
         node: &config.node,
@@ -129,8 +139,13 @@ pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
         sensors: ShownSensors {
             proc: &config.roots.proc,
             sys: &config.roots.sys,
+            cgroup: &config.roots.cgroup,
             passwd: &config.roots.passwd,
             nvml: config.roots.nvml.as_ref(),
+            mount_interval: show_duration(config.mounts.interval),
+            max_mounts: config.mounts.max,
+            exclude_mounts: &config.mounts.exclude_points,
+            exclude_types: &config.mounts.exclude_types,
         },
         telemetry: config.telemetry.as_deref().map(|otlp_endpoint| ShownTelemetry { otlp_endpoint }),
     }

@@ -36,6 +36,15 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         fault("[http]\nlisten = \"localhost\""),
         "agent.toml:2: listen is \"localhost\", expected an IP address and a port, such as 127.0.0.1:9746"
     );
+    assert_eq!(
+        fault("[sensors]\nmount_interval = \"500ms\""),
+        "agent.toml:2: mount_interval is \"500ms\", expected a duration from 1s to 1h"
+    );
+    assert_eq!(fault("[sensors]\nmax_mounts = 5000"), "agent.toml:2: max_mounts is 5000, expected a number up to 1024");
+    assert_eq!(
+        fault("[sensors]\nexclude_mounts = [\"/data\", \"var/lib\"]"),
+        "agent.toml:2: exclude_mounts has \"var/lib\", expected absolute paths"
+    );
     assert!(fault("interval = 3").starts_with("agent.toml:1: invalid type: integer `3`, expected a string"));
     assert!(fault("node = \"a\"\nnode = \"b\"").starts_with("agent.toml:2: "));
 }

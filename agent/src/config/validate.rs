@@ -11,6 +11,7 @@ use super::units::{duration, show_size, size};
 use super::{Compression, Config, Overrides, Roots};
 use crate::outbox::SpoolLimits;
 use crate::owners::label;
+use crate::sensors::MountOptions;
 
 /// One value with what says where it came from.
 struct Given<'a> {
@@ -98,6 +99,17 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
     let telemetry = raw.telemetry.otlp_endpoint.map(|given| {
         Given { option: "otlp_endpoint", place: Some((place, given.span())), text: given.into_inner() }.read(endpoint)
     });
+    let mounts = MountOptions {
+        interval: file("mount_interval", raw.sensors.mount_interval, "5s").read(|text| {
+            const EXPECTED: &str = "a duration from 1s to 1h";
+            let least = duration(text).and_then(|interval| at_least(interval, Duration::from_secs(1), EXPECTED))?;
+            if least > Duration::from_secs(3_600) { Err(EXPECTED) } else { Ok(least) }
+        })?,
+        max: max_mounts(raw.sensors.max_mounts, place)?,
+        exclude_points: exclude_mounts(raw.sensors.exclude_mounts, place)?,
+        exclude_types: raw.sensors.exclude_types.unwrap_or_default(),
+    };
+    let sys = raw.sensors.sys.unwrap_or_else(|| PathBuf::from("/sys"));
     Ok(Config {
         node,
         interval,
@@ -111,10 +123,12 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
         max_push_bytes,
         roots: Roots {
             proc: raw.sensors.proc.unwrap_or_else(|| PathBuf::from("/proc")),
-            sys: raw.sensors.sys.unwrap_or_else(|| PathBuf::from("/sys")),
+            cgroup: raw.sensors.cgroup.unwrap_or_else(|| sys.join("fs/cgroup")),
+            sys,
             passwd: raw.sensors.passwd.unwrap_or_else(|| PathBuf::from("/etc/passwd")),
             nvml: raw.sensors.nvml,
         },
+        mounts,
         telemetry: telemetry.transpose()?,
     })
 }
@@ -129,6 +143,27 @@ fn interval(text: &str) -> Result<Duration, &'static str> {
     let interval = duration(text)?;
     let ms = interval.as_millis();
     if (100..=60_000).contains(&ms) && 60_000 % ms == 0 { Ok(interval) } else { Err(EXPECTED) }
+}
+
+/// A thread each: a number that a node can bear.
+fn max_mounts(given: Option<Spanned<usize>>, place: &Place<'_>) -> Result<usize, ConfigError> {
+    const MOST: usize = 1_024;
+    let Some(given) = given else { return Ok(MountOptions::default().max) };
+    match *given.get_ref() {
+        max if max <= MOST => Ok(max),
+        max => Err(place.fault(&given.span(), format!("max_mounts is {max}, expected a number up to {MOST}"))),
+    }
+}
+
+fn exclude_mounts(given: Option<Spanned<Vec<PathBuf>>>, place: &Place<'_>) -> Result<Vec<PathBuf>, ConfigError> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    match given.get_ref().iter().find(|path| !path.is_absolute()) {
+        None => Ok(given.into_inner()),
+        Some(path) => {
+            let reason = format!("exclude_mounts has {:?}, expected absolute paths", path.display().to_string());
+            Err(place.fault(&given.span(), reason))
+        }
+    }
 }
 
 fn endpoint(text: &str) -> Result<String, &'static str> {

@@ -11,23 +11,40 @@ use crate::outbox::send::chain;
 
 /// Whether the sensors answer, and if not, why. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Health(Arc<RwLock<Result<(), String>>>);
+pub struct Health(Arc<RwLock<Shown>>);
+
+#[derive(Debug)]
+struct Shown {
+    ready: Result<(), String>,
+    remarks: Vec<String>,
+}
 
 impl Default for Health {
     fn default() -> Self {
-        Self(Arc::new(RwLock::new(Err("no sample has been taken yet".to_owned()))))
+        let ready = Err("no sample has been taken yet".to_owned());
+        Self(Arc::new(RwLock::new(Shown { ready, remarks: Vec::new() })))
     }
 }
 
 impl Health {
     /// Says how it is now.
     pub fn set(&self, state: Result<(), String>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
+        self.0.write().unwrap_or_else(PoisonError::into_inner).ready = state;
+    }
+
+    /// Says what is wrong with single devices, of which the others don't know.
+    pub fn set_remarks(&self, remarks: Vec<String>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remarks = remarks;
     }
 
     /// How it is.
     pub fn get(&self) -> Result<(), String> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).ready.clone()
+    }
+
+    /// What is wrong with single devices.
+    pub fn remarks(&self) -> Vec<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).remarks.clone()
     }
 }
 
@@ -38,9 +55,10 @@ pub async fn healthz() -> &'static str {
 
 /// `GET /readyz`
 pub async fn readyz(State(shared): State<Shared>) -> Response {
+    let remarks: String = shared.health.remarks().iter().map(|remark| format!("{remark}\n")).collect();
     match shared.health.get() {
-        Ok(()) => "ready\n".into_response(),
-        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")).into_response(),
+        Ok(()) => format!("ready\n{remarks}").into_response(),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n{remarks}")).into_response(),
     }
 }
 

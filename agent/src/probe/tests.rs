@@ -21,6 +21,7 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
         cuda_version: Some("12.8".to_owned()),
         architecture: Some("Hopper".to_owned()),
         simulated,
+        mig: None,
     };
     let mut measures = Measures::default();
     let mut add = |metric, value| measures.add(metric, Reading::Value(value));
@@ -40,13 +41,17 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
     let sample = GpuSample {
         ts_ms: 1_700_000_000_000,
         uuid,
+        parent: None,
         measures,
         processes: Reading::Value(vec![GpuProcess {
             pid: 4_711,
             kind: ProcessKind::Compute,
             memory_bytes: Reading::Value(40 << 30),
             sm_util: (index == 0).then_some(80.0),
+            gpu_instance: None,
+            compute_instance: None,
         }]),
+        faults: Vec::new(),
         rejected: 0,
     };
     (identity, sample)

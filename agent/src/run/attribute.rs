@@ -26,7 +26,8 @@ pub fn tick(
     fresh: bool,
     stale: bool,
 ) -> Option<Tick> {
-    let used = sample.measures.count(names::GPU_MEMORY_USAGE).unwrap_or(0);
+    let memory = sample.measures.count(names::GPU_MEMORY_USAGE);
+    let used = memory.unwrap_or(0);
     let utilization = sample.measures.f64(names::GPU_UTILIZATION);
     let busy = utilization.is_some_and(|share| share > 0.0);
     let unattributed = || holders([(Owner::of_kind(OwnerKind::Unattributed), used, None)]);
@@ -42,8 +43,8 @@ pub fn tick(
             let held = holders(found);
             if held.is_empty() && busy { unattributed() } else { held }
         }
-        // A device of which nothing is known is not metered at all.
-        Reading::Failed(_) if !stale || utilization.is_none() => return None,
+        // A device of which nothing is known is not metered at all. Of one that is split by MIG only its memory is.
+        Reading::Failed(_) if !stale || (utilization.is_none() && memory.is_none()) => return None,
         Reading::Unsupported(_) | Reading::Failed(_) if busy || used > 0 => unattributed(),
         Reading::Unsupported(_) | Reading::Failed(_) => Vec::new(),
     };
@@ -66,7 +67,8 @@ mod tests {
         let mut measures = Measures::default();
         measures.add(names::GPU_UTILIZATION, Reading::Value(Number::Real(utilization / 100.0)));
         measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(used)));
-        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), measures, processes, rejected: 0 }
+        let faults = Vec::new();
+        GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), parent: None, measures, processes, faults, rejected: 0 }
     }
 
     fn held(sample: &GpuSample, stale: bool) -> Option<Vec<String>> {
@@ -79,7 +81,8 @@ mod tests {
     fn a_device_that_works_is_never_idle() {
         let process = |pid| {
             let memory_bytes = Reading::Value(1);
-            GpuProcess { pid, kind: ProcessKind::Compute, memory_bytes, sm_util: None }
+            let (gpu_instance, compute_instance) = (None, None);
+            GpuProcess { pid, kind: ProcessKind::Compute, memory_bytes, sm_util: None, gpu_instance, compute_instance }
         };
         let unattributed = vec![Owner::of_kind(OwnerKind::Unattributed).label()];
         let list = |pids: &[u32]| Reading::Value(pids.iter().map(|&pid| process(pid)).collect());
@@ -98,6 +101,15 @@ mod tests {
         assert_eq!(held(&sample(40.0, 0, failed()), false), None, "the state before holds");
         assert_eq!(held(&sample(40.0, 0, failed()), true), Some(unattributed));
         assert_eq!(held(&sample(0.0, 0, failed()), true), Some(vec![]));
+        let split = |used| {
+            let mut sample = sample(0.0, used, failed());
+            sample.measures = Measures::default();
+            sample.measures.add(names::GPU_UTILIZATION, Reading::Unsupported("MIG".into()));
+            sample.measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(used)));
+            sample
+        };
+        assert_eq!(held(&split(1), true).map(|held| held.len()), Some(1), "its memory says that it is held");
+        assert_eq!((held(&split(0), true), held(&split(1), false)), (Some(vec![]), None));
         let lost = GpuSample::failed(1_000, "GPU-1", "lost");
         assert_eq!(held(&lost, true), None);
     }

@@ -22,7 +22,10 @@ const MAX_UNKEPT_BYTES: usize = 1 << 20;
 const MAX_PENDING_MINUTES: usize = 20_000;
 
 /// Most events that wait for a spool that can't take them.
-const MAX_EVENTS: usize = 100;
+const MAX_EVENTS: usize = 2_000;
+
+/// Most events in one record.
+const EVENTS_PER_RECORD: usize = 200;
 
 /// Things that can go wrong at every tick, and are logged when that begins and ends.
 #[derive(Debug, Default)]
@@ -152,15 +155,17 @@ impl Node {
         if self.events.is_empty() {
             return;
         }
-        let mut points = Points::default();
-        for event in &self.events {
-            infos::event(&mut points, event);
-        }
-        let kept = self.keeper.keep(Kind::Event, points.encode(&self.identity)).await.map_err(|error| chain(&error));
-        match kept {
-            Ok(()) => self.events.clear(),
-            Err(_) => self.events.truncate(MAX_EVENTS),
-        }
-        self.troubles.events.note("cannot keep events", kept);
+        let records = self.events.chunks(EVENTS_PER_RECORD).map(|events| {
+            let mut points = Points::default();
+            events.iter().for_each(|event| infos::event(&mut points, event));
+            Record { kind: Kind::Event, payload: points.encode(&self.identity) }
+        });
+        let (kept, result) = match self.keeper.append(records.collect()).await {
+            Ok(kept) => (kept, Ok(())),
+            Err((kept, error)) => (kept, Err(chain(&error))),
+        };
+        self.events.drain(..(kept * EVENTS_PER_RECORD).min(self.events.len()));
+        self.events.truncate(MAX_EVENTS);
+        self.troubles.events.note("cannot keep events", result);
     }
 }

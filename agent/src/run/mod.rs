@@ -1,15 +1,19 @@
 //! The loop that drives everything, once an interval:
 //!
-//! [`clock`] says when. [`sensors`] are asked, and waited for until a common deadline. [`attribute`] joins a device's
+//! [`clock`] says when. [`sensors`] are asked, and waited for until a common deadline; [`gpus`] watches the
+//! driver and its GPUs. [`attribute`] joins a device's
 //! sample with the owners of its processes. The ledger takes that. [`keep`] writes its checkpoint, and puts the samples, and
 //! the minutes that have closed, into the spool, from where a task of its own sends them. [`node`] holds it together, and
-//! [`watch`] notices a lost driver and a clock that was set. The loop
-//! never waits for the collector. [`export`] sends the agent's own counters, where that is wanted. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
+//! [`watch`] notices that no GPU is sampled and a clock that was set. The loop
+//! never waits for the collector. [`kernel`] has the readers of the kernel beside disks and the machine, and [`look`] asks them once. [`export`] sends the agent's own counters, where that is wanted. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
 
 pub mod attribute;
 pub mod clock;
 mod export;
+pub mod gpus;
 mod keep;
+pub mod kernel;
+pub mod look;
 pub mod node;
 pub mod sensors;
 mod watch;
@@ -92,7 +96,7 @@ pub struct Options {
     /// Whether to end after one sample.
     pub once: bool,
     /// Has the driver's handles released for a while, so that the driver can be reloaded.
-    pub release: sensors::Release,
+    pub release: gpus::Release,
 }
 
 /// Runs until `shutdown` is cancelled; what is not sent by then stays in the spool.

@@ -3,15 +3,17 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use contador_schemas::owner::Owner;
 
-use super::attribute;
 use super::clock::now_ms;
+use super::gpus::GpuTick;
 use super::keep::Troubles;
-use super::sensors::{GpuAnswer, Sensors};
+use super::sensors::{NodeSample, Round, Sensors};
 use super::{Options, RunError};
+use super::{attribute, kernel};
 use crate::config::Config;
 use crate::http::Health;
 use crate::ledger::checkpoint::{CheckpointFile, Loaded};
@@ -36,11 +38,18 @@ pub struct Node {
     pub(super) keeper: Keeper,
     pub(super) telemetry: Telemetry,
     pub(super) health: Health,
-    pub(super) gpus: Vec<GpuIdentity>,
+    /// The GPUs that are there.
+    pub(super) gpus: Vec<Arc<GpuIdentity>>,
+    /// What is wrong with single GPUs.
+    pub(super) gpu_faults: Vec<String>,
     owners: HashMap<u32, Owner>,
     described_ms: i64,
     ignored_ticks: u64,
     pub(super) fault: Option<String>,
+    /// That there is no GPU was said.
+    pub(super) missing: bool,
+    /// GPUs were sampled once.
+    pub(super) sampled: bool,
     pub(super) events: Vec<Event>,
     pub(super) troubles: Troubles,
     /// Samples that the spool lacks, the oldest first.
@@ -92,9 +101,12 @@ impl Node {
             telemetry,
             health,
             gpus: Vec::new(),
+            gpu_faults: Vec::new(),
             owners: HashMap::new(),
             described_ms: 0,
-            fault: None,
+            fault: Some("no GPU has been sampled yet".to_owned()),
+            missing: false,
+            sampled: false,
             events,
             troubles: Troubles::default(),
             unkept,
@@ -121,35 +133,29 @@ impl Node {
     /// Samples everything at `instant_ms` (Unix milliseconds), and keeps what comes of it.
     pub async fn tick(&mut self, instant_ms: i64) {
         let patience = (self.interval * 4 / 5).min(Duration::from_secs(2));
-        let deadline = tokio::time::Instant::now() + patience;
-        self.sensors.gpus.request(instant_ms);
-        self.sensors.disks.request(instant_ms);
-        self.sensors.host.request(instant_ms);
-        let gpus = self.sensors.gpus.collect(deadline, instant_ms, &self.telemetry).await;
-        let disks = self.sensors.disks.collect(deadline, instant_ms, &self.telemetry).await;
-        let host = self.sensors.host.collect(deadline, instant_ms, &self.telemetry).await;
+        let mut round = Round::new(instant_ms, patience, self.telemetry.clone());
+        let mut seen = self.sensors.begin(&mut round);
+        let gpus = self.sensors.gpus.tick(&mut round).await;
+        seen.extend(self.sensors.collect(&mut round).await);
 
         self.note_clock(instant_ms);
         let mut points = Points::default();
-        self.note_health(gpus.as_ref(), instant_ms);
-        if let Some(gpus) = gpus {
-            self.take_gpus(gpus, &mut points, instant_ms, deadline).await;
+        self.note_health(&gpus, instant_ms);
+        self.take_gpus(gpus, &mut points, &mut round).await;
+        for NodeSample { stream, ts_ms, measures, changes } in seen {
+            if !measures.is_empty() && self.admit(&stream, &stream, ts_ms) {
+                samples::node(&mut points, &measures, ts_ms);
+            }
+            self.events.extend(changes.into_iter().map(|change| kernel::event(ts_ms, change)));
         }
-        let disks = disks.and_then(|disks| logged("disks", disks)).unwrap_or_default();
-        if disks.first().is_some_and(|disk| self.admit("disks", "disks", disk.ts_ms)) {
-            disks.iter().for_each(|disk| samples::node(&mut points, &disk.measures(), disk.ts_ms));
+        self.sensors.owners.report(&mut round);
+        if self.admit("sensors", "sensors", instant_ms) {
+            samples::node(&mut points, &round.seen, instant_ms);
         }
-        if let Some(host) = host.and_then(|host| logged("host", host))
-            && self.admit("host", "host", host.ts_ms)
-        {
-            samples::node(&mut points, &host.measures(), host.ts_ms);
-        }
+        self.events.append(&mut round.events);
         if self.books() {
             self.ledger.advance(instant_ms);
         }
-        self.events.extend(self.sensors.take_restarted().into_iter().map(|sensor| {
-            Event::new(instant_ms, "sensor_restarted", format!("the sensor {sensor} panicked and was started again"))
-        }));
         self.hold_samples(if points.is_empty() { Vec::new() } else { points.encode(&self.identity) });
         self.keep().await;
         self.show_health();
@@ -165,17 +171,13 @@ impl Node {
         admitted
     }
 
-    async fn take_gpus(
-        &mut self,
-        answer: GpuAnswer,
-        points: &mut Points,
-        instant_ms: i64,
-        deadline: tokio::time::Instant,
-    ) {
-        if let Some(opened) = answer.opened {
-            self.gpus = opened;
+    async fn take_gpus(&mut self, answer: GpuTick, points: &mut Points, round: &mut Round) {
+        let instant_ms = round.instant_ms;
+        if let Some(changed) = answer.changed {
+            self.gpus = changed;
             self.described_ms = 0;
         }
+        self.events.extend(answer.changes.iter().map(|change| infos::mig_changed(change, instant_ms)));
         let described = (instant_ms - self.described_ms).abs() >= DESCRIBE_MS;
         if described {
             self.described_ms = instant_ms;
@@ -183,21 +185,33 @@ impl Node {
                 infos::device(points, gpu, instant_ms);
             }
         }
-        let pids = answer.samples.iter().flat_map(|sample| sample.processes.value()).flatten();
+        // What was asked in an earlier round, and came late.
+        if let Some((_, owners)) = self.sensors.owners.poll(round) {
+            self.owners = owners;
+        }
+        // The processes of MIG instances are those of their GPUs.
+        let gpus = answer.samples.iter().filter(|sample| sample.parent.is_none());
+        let pids = gpus.flat_map(|sample| sample.processes.value()).flatten();
         self.sensors.want_owners_of(pids.map(|process| process.pid).collect());
-        self.sensors.owners.request(instant_ms);
-        // Without an answer, what was known of the processes before still holds.
+        self.sensors.owners.request(round);
+        // Without an answer, what was known of the processes before still holds. A GPU that has used up the time must not
+        // make the owners late.
+        let deadline = round.deadline.max(tokio::time::Instant::now() + self.interval / 10);
         let mut fresh = false;
-        if let Some((asked_ms, owners)) = self.sensors.owners.collect(deadline, instant_ms, &self.telemetry).await {
+        if let Some((asked_ms, owners)) = self.sensors.owners.collect_until(deadline, round).await {
             fresh = asked_ms == instant_ms;
             self.owners = owners;
         }
         for sample in &answer.samples {
-            let simulated = self.gpus.iter().any(|gpu| gpu.uuid == sample.uuid && gpu.simulated);
+            let simulated = answer.simulated;
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
             // What the ledger has covered must be asked before it takes this tick.
             if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
                 samples::gpu(points, sample, simulated, described);
+            }
+            // A MIG instance is sampled and not booked: its GPU is, whole, and would be counted twice.
+            if sample.parent.is_some() {
+                continue;
             }
             let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
             let limit_ms = ledger::gap_limit_ms(self.interval);
@@ -218,8 +232,4 @@ impl Node {
 /// The file system that a folder is on.
 fn disk(dir: &Path) -> Option<u64> {
     std::fs::metadata(dir).ok().map(|metadata| metadata.dev())
-}
-
-fn logged<T>(sensor: &str, result: Result<T, String>) -> Option<T> {
-    result.inspect_err(|error| tracing::debug!(sensor, error, "the sensor failed")).ok()
 }

@@ -1,35 +1,38 @@
 //! What a node notices of itself: whether GPUs are sampled, and whether the clock was set.
 
+use super::gpus::{GpuTick, Sampling};
 use super::node::Node;
-use super::sensors::GpuAnswer;
 use crate::outbox::encode::infos::Event;
 
 /// A wall clock that is this far from where it should be has jumped, in milliseconds.
 const CLOCK_JUMP_MS: i64 = 2_000;
 
 impl Node {
-    /// Takes over whether GPUs are sampled; a change is logged and becomes an event.
-    pub(super) fn note_health(&mut self, gpus: Option<&GpuAnswer>, instant_ms: i64) {
-        let fault = match gpus {
-            None => Some("the GPU sensor does not answer".to_owned()),
-            Some(answer) if answer.samples.is_empty() => {
-                Some(answer.fault.clone().unwrap_or_else(|| "the driver has no GPU".to_owned()))
-            }
-            Some(_) => None,
+    /// Takes over whether GPUs are sampled; a change is logged. That there were none from the start, and that some are found
+    /// then, are events; what becomes of GPUs that were there is said by who watches them.
+    pub(super) fn note_health(&mut self, gpus: &GpuTick, instant_ms: i64) {
+        self.gpu_faults.clone_from(&gpus.faults);
+        let fault = match &gpus.sampling {
+            Sampling::Works => None,
+            Sampling::Fails(reason) => Some(reason.clone()),
+            Sampling::Unsure => return,
         };
-        if fault != self.fault {
+        if fault.is_some() != self.fault.is_some() {
             match &fault {
                 Some(reason) => tracing::warn!(reason, "no GPU is sampled"),
                 None => tracing::info!("GPUs are sampled"),
             }
         }
         let event = match (&fault, &self.fault) {
-            (Some(reason), None) if self.gpus.is_empty() => Some(("gpus_missing", reason.clone())),
-            (Some(reason), None) => Some(("gpus_lost", reason.clone())),
-            (None, Some(_)) => Some(("gpus_found", "GPUs are sampled again".to_owned())),
+            (Some(reason), _) if !self.sampled && !self.missing => {
+                self.missing = true;
+                Some(("gpus_missing", reason.clone()))
+            }
+            (None, Some(_)) if std::mem::take(&mut self.missing) => Some(("gpus_found", "GPUs are sampled".to_owned())),
             _ => None,
         };
         self.events.extend(event.map(|(kind, message)| Event::new(instant_ms, kind, message)));
+        self.sampled |= fault.is_none();
         self.fault = fault;
     }
 
@@ -38,6 +41,7 @@ impl Node {
         let checkpoint = self.checkpoint_fault.as_ref().map(|fault| format!("nothing is handed on: {fault}"));
         let faults: Vec<String> = checkpoint.into_iter().chain(self.fault.clone()).collect();
         self.health.set(if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) });
+        self.health.set_remarks(self.gpu_faults.clone());
     }
 
     /// Compares the wall clock with the one that nobody can set.

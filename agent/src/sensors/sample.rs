@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use contador_schemas::names::{self, Fixed};
 use serde::Serialize;
 
+use super::nvml::status;
 use super::{Measures, Number, Reading};
 
 /// What a GPU is: read once, when the driver is opened.
@@ -34,6 +35,25 @@ pub struct GpuIdentity {
     pub architecture: Option<String>,
     /// True when the values come from contador's NVML simulator and not from hardware.
     pub simulated: bool,
+    /// Of which GPU it is a part, when it is a MIG instance; absent for a GPU, also for one that is split.
+    pub mig: Option<MigIdentity>,
+}
+
+/// What a MIG instance is: a compute instance within a GPU instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MigIdentity {
+    /// [`GpuIdentity::uuid`] of the GPU.
+    pub parent: String,
+    /// Its profile as the driver names it, such as `1g.10gb`.
+    pub profile: String,
+    /// Id of its GPU instance.
+    pub gpu_instance: u32,
+    /// Id of its compute instance within that.
+    pub compute_instance: u32,
+    /// Compute slices, of the GPU's 7.
+    pub compute_slices: Option<u32>,
+    /// Memory slices, of the GPU's 8. Compute instances of one GPU instance share them.
+    pub memory_slices: Option<u32>,
 }
 
 /// One GPU, or one MIG instance, at one instant.
@@ -43,19 +63,26 @@ pub struct GpuSample {
     pub ts_ms: i64,
     /// Whose it is: [`GpuIdentity::uuid`].
     pub uuid: String,
+    /// UUID of the GPU that a MIG instance is a part of; absent for a GPU.
+    pub parent: Option<String>,
     /// What it measures: metrics of [`contador_schemas::names::Group::Gpu`], and series of the device.
     pub measures: Measures,
-    /// Processes that are alive and hold a context on the GPU, by PID; compute and graphics lists merged.
+    /// Processes that are alive and hold a context on the device, by PID, of all of the driver's lists. Those of a GPU that is
+    /// split are those of all its MIG instances.
     pub processes: Reading<Vec<GpuProcess>>,
+    /// Why it is degraded or failed ([`names::STATUS`]), for people; empty while it is ok.
+    pub faults: Vec<String>,
     /// How many of the driver's answers were impossible (such as 2619 percent) and dropped from this sample.
     pub rejected: u32,
 }
 
 impl GpuSample {
-    /// A sample of which nothing can be had, for one reason.
+    /// A sample of which nothing can be had, for one reason, but that the device has failed.
     pub fn failed(ts_ms: i64, uuid: &str, reason: impl Into<Cow<'static, str>>) -> Self {
-        let processes = Reading::Failed(reason.into());
-        Self { ts_ms, uuid: uuid.to_owned(), measures: Measures::default(), processes, rejected: 0 }
+        let (reason, mut measures) = (reason.into(), Measures::default());
+        let faults = status::add_failed(&mut measures, reason.to_string());
+        let processes = Reading::Failed(reason);
+        Self { ts_ms, uuid: uuid.to_owned(), parent: None, measures, processes, faults, rejected: 0 }
     }
 }
 
@@ -64,18 +91,24 @@ impl GpuSample {
 pub struct GpuProcess {
     /// PID in the host's namespace.
     pub pid: u32,
-    /// Which of the driver's lists it is in; [`ProcessKind::Compute`] when in both.
+    /// Which of the driver's lists it is in; the first of [`ProcessKind`]'s when in several.
     pub kind: ProcessKind,
     /// Device memory it holds, in bytes.
     pub memory_bytes: Reading<u64>,
     /// Its share of the streaming multiprocessors since the last sample, 0 to 100 percent, where the driver tells it.
     pub sm_util: Option<f64>,
+    /// Id of the GPU instance that it is on, of a GPU that is split by MIG.
+    pub gpu_instance: Option<u32>,
+    /// Id of its compute instance within that.
+    pub compute_instance: Option<u32>,
 }
 
 /// The driver's list that a process is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessKind {
+    /// A client of an MPS server, which shares its context with others.
+    Mps,
     /// A CUDA context.
     Compute,
     /// A graphics context.

@@ -7,6 +7,7 @@
 //! At most one request and one answer exist at any time, so nothing can pile up.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,13 +26,20 @@ pub enum Answer<T> {
     Gone,
 }
 
+/// Stack of a sensor's thread in bytes: room for opening NVML, whose table of symbols is moved about. Only what is used of it
+/// takes memory.
+pub const STACK_BYTES: usize = 1 << 20;
+
 /// The run loop's end of a sensor's thread.
 #[derive(Debug)]
 pub struct SensorThread<T> {
-    name: &'static str,
+    name: Arc<str>,
     requests: SyncSender<i64>,
     answers: mpsc::Receiver<T>,
-    asked: Option<Instant>,
+    asked: Option<(i64, Instant)>,
+    /// The instant of the last answer, and how long it took.
+    answered: Option<(i64, Duration)>,
+    alive: Weak<()>,
 }
 
 impl<T: Send + 'static> SensorThread<T> {
@@ -42,27 +50,42 @@ impl<T: Send + 'static> SensorThread<T> {
     ///
     /// # Errors
     /// When the operating system refuses another thread.
-    pub fn spawn<S, F>(name: &'static str, start: S) -> std::io::Result<Self>
+    pub fn spawn<S, F>(name: impl Into<Arc<str>>, start: S) -> std::io::Result<Self>
     where
         S: FnOnce() -> F + Send + 'static,
         F: FnMut(i64) -> T,
     {
+        let name: Arc<str> = name.into();
         let (requests, asked) = sync_channel(1);
         let (reply, answers) = mpsc::channel(1);
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let token = Arc::new(());
+        let alive = Arc::downgrade(&token);
+        thread::Builder::new().name(name.to_string()).stack_size(STACK_BYTES).spawn(move || {
             let mut sample = start();
             while let Ok(ts_ms) = asked.recv() {
                 if reply.blocking_send(sample(ts_ms)).is_err() {
-                    return;
+                    break;
                 }
             }
+            drop(sample);
+            drop(token);
         })?;
-        Ok(Self { name, requests, answers, asked: None })
+        Ok(Self { name, requests, answers, asked: None, answered: None, alive })
     }
 
-    /// The thread's name.
-    pub fn name(&self) -> &'static str {
-        self.name
+    /// The sensor's name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Calls the sensor otherwise from now on; the operating system knows its thread by the first name.
+    pub fn rename(&mut self, name: &str) {
+        self.name = name.into();
+    }
+
+    /// Can be upgraded for as long as the thread goes on, also after this end of it was dropped.
+    pub fn alive(&self) -> Weak<()> {
+        self.alive.clone()
     }
 
     /// Asks for a sample at `ts_ms`. False when the last request is still unanswered or uncollected: nothing is
@@ -71,7 +94,7 @@ impl<T: Send + 'static> SensorThread<T> {
         if self.asked.is_some() {
             return false;
         }
-        self.asked = Some(Instant::now());
+        self.asked = Some((ts_ms, Instant::now()));
         // A closed channel shows as `Gone` when collecting.
         let _ = self.requests.try_send(ts_ms);
         true
@@ -79,15 +102,47 @@ impl<T: Send + 'static> SensorThread<T> {
 
     /// Time since the outstanding request was made, if there is one.
     pub fn pending(&self) -> Option<Duration> {
-        self.asked.map(|at| at.elapsed())
+        self.asked.map(|(_, at)| at.elapsed())
+    }
+
+    /// The instant of the outstanding request, if there is one.
+    pub fn asked_ms(&self) -> Option<i64> {
+        self.asked.map(|(ts_ms, _)| ts_ms)
+    }
+
+    /// The instant of the request that was answered last.
+    pub fn answered_ms(&self) -> Option<i64> {
+        self.answered.map(|(ts_ms, _)| ts_ms)
+    }
+
+    /// How long the last answer was waited for.
+    pub fn waited(&self) -> Duration {
+        self.answered.map_or(Duration::ZERO, |(_, waited)| waited)
+    }
+
+    fn answered(&mut self) {
+        self.answered = self.asked.take().map(|(ts_ms, at)| (ts_ms, at.elapsed()));
+    }
+
+    /// The answer to the outstanding request, without waiting for it.
+    pub fn poll(&mut self) -> Answer<T> {
+        let Some((_, asked)) = self.asked else { return Answer::Idle };
+        match self.answers.try_recv() {
+            Ok(sample) => {
+                self.answered();
+                Answer::Ready(sample)
+            }
+            Err(mpsc::error::TryRecvError::Disconnected) => Answer::Gone,
+            Err(mpsc::error::TryRecvError::Empty) => Answer::Stuck(asked.elapsed()),
+        }
     }
 
     /// The answer to the outstanding request, waiting for it until `deadline` at the latest.
     pub async fn collect(&mut self, deadline: tokio::time::Instant) -> Answer<T> {
-        let Some(asked) = self.asked else { return Answer::Idle };
+        let Some((_, asked)) = self.asked else { return Answer::Idle };
         match tokio::time::timeout_at(deadline, self.answers.recv()).await {
             Ok(Some(sample)) => {
-                self.asked = None;
+                self.answered();
                 Answer::Ready(sample)
             }
             Ok(None) => Answer::Gone,
@@ -139,6 +194,7 @@ mod tests {
             }
             let pending = hung.pending().expect("a request");
             assert!(hung.pending().expect("a request") >= pending, "its age only grows");
+            assert!(matches!(hung.poll(), Answer::Stuck(_)) && hung.asked_ms() == Some(1));
             release.send(()).expect("the sensor waits");
             assert_eq!(hung.collect(far()).await, Answer::Ready(1), "the late answer is handed out once");
             assert_eq!(hung.collect(far()).await, Answer::Idle);
@@ -175,7 +231,7 @@ mod tests {
             assert!(!sensor.request(2));
             assert_eq!(sensor.collect(far()).await, Answer::Gone);
         });
-        assert_eq!(sensor.name(), "broken");
+        assert_eq!(sensor.name().as_ref(), "broken");
     }
 
     #[test]
@@ -188,6 +244,8 @@ mod tests {
             }
         })
         .expect("a thread");
+        let alive = sensor.alive();
+        assert!(alive.upgrade().is_some());
         drop(sensor);
         assert!(end.recv().is_err(), "the thread has let go of what it held");
     }

@@ -65,8 +65,8 @@ registry! { GPU
     GPU_MEMORY_TEMPERATURE "contador.gpu.memory.temperature" "Cel" Gauge Gpu "Temperature of the device memory." [
         {} Hbm "nvmlDeviceGetFieldValues 82" => "memory_temperature_c",
     ]
-    FAN_SPEED "hw.fan.speed_ratio" "1" Gauge Gpu "Speed of the first fan as a share of its greatest, 0 to 1, as intended by the board." [
-        {} Fan "nvmlDeviceGetFanSpeed" => "fan_speed",
+    FAN_SPEED "hw.fan.speed_ratio" "1" Gauge Gpu "Speed of the first fan as a share of its greatest, as intended by the board; 0 to 1, and in certain cases above." [
+        {} Fan "nvmlDeviceGetFanSpeed_v2, fan 0" => "fan_speed",
     ]
     GPU_CLOCK_SM "contador.gpu.clock.sm" "MHz" Gauge Gpu "Clock of the streaming multiprocessors." [
         {} Board "nvmlDeviceGetClockInfo, SM" => "clock_sm_mhz",
@@ -118,18 +118,18 @@ registry! { GPU
         {} NvLink "nvmlDeviceGetNvLinkState" => "",
     ]
     NVLINK_LINK_ERRORS "contador.gpu.nvlink.link.errors" "{error}" Counter Series "Errors of one NVLink, by kind." [
-        {ERROR_TYPE "replay"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "",
-        {ERROR_TYPE "recovery"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY" => "",
-        {ERROR_TYPE "crc_flit"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "",
-        {ERROR_TYPE "crc_data"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "",
+        {ERROR_TYPE "replay"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "",
+        {ERROR_TYPE "recovery"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY; nvmlDeviceGetFieldValues 215 on NVLink 5" => "",
+        {ERROR_TYPE "crc_flit"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "",
+        {ERROR_TYPE "crc_data"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "",
     ]
     ERRORS "hw.errors" "{error}" Counter Gpu "Errors of the device, by kind. Those of volatile memory counters are since the driver was loaded, aggregate ones for the life of the board, XIDs since the agent has watched." [
         {ERROR_TYPE "xid"} Board "nvmlEventSetWait_v2, XidCriticalError" => "xid_errors",
         {ERROR_TYPE "pcie_replay"} Board "nvmlDeviceGetPcieReplayCounter" => "pcie_replays",
-        {ERROR_TYPE "nvlink_replay"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "nvlink_replay_errors",
-        {ERROR_TYPE "nvlink_recovery"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY" => "nvlink_recovery_errors",
-        {ERROR_TYPE "nvlink_crc_flit"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "nvlink_crc_flit_errors",
-        {ERROR_TYPE "nvlink_crc_data"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "nvlink_crc_data_errors",
+        {ERROR_TYPE "nvlink_replay"} NvLink4 "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "nvlink_replay_errors",
+        {ERROR_TYPE "nvlink_recovery"} NvLink "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY; of nvmlDeviceGetFieldValues 215 on NVLink 5" => "nvlink_recovery_errors",
+        {ERROR_TYPE "nvlink_crc_flit"} NvLink4 "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "nvlink_crc_flit_errors",
+        {ERROR_TYPE "nvlink_crc_data"} NvLink4 "sum over links of nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA" => "nvlink_crc_data_errors",
         {ERROR_TYPE "ecc_corrected_volatile"} Ecc "nvmlDeviceGetTotalEccErrors, CORRECTED, VOLATILE" => "ecc_corrected_volatile",
         {ERROR_TYPE "ecc_uncorrected_volatile"} Ecc "nvmlDeviceGetTotalEccErrors, UNCORRECTED, VOLATILE" => "ecc_uncorrected_volatile",
         {ERROR_TYPE "ecc_corrected_aggregate"} Ecc "nvmlDeviceGetTotalEccErrors, CORRECTED, AGGREGATE" => "ecc_corrected_aggregate",
@@ -159,19 +159,19 @@ registry! { GPU
     GPM_SM "contador.gpu.sm.activity" "1" Gauge Gpu "Share of time in which an SM had a warp resident, averaged over the device's (or the instance's own) SMs, 0 to 1, since the last sample." [
         {} Gpm "nvmlGpmMetricsGet, SM_UTIL" => "sm_activity",
     ]
-    GPM_OCCUPANCY "contador.gpu.sm.occupancy" "1" Gauge Gpu "Resident warps as a share of the most that the SMs hold, 0 to 1, since the last sample." [
+    GPM_OCCUPANCY "contador.gpu.sm.occupancy" "1" Gauge Gpu "Resident warps as a share of the most that the SMs hold, 0 to 1, since the last sample; of an instance: its own SMs." [
         {} Gpm "nvmlGpmMetricsGet, SM_OCCUPANCY" => "sm_occupancy",
     ]
     GPM_GRAPHICS "contador.gpu.engine.activity" "1" Gauge Gpu "Share of time in which any graphics or compute engine was busy, 0 to 1, since the last sample; of an instance: of its own part." [
         {} Gpm "nvmlGpmMetricsGet, GRAPHICS_UTIL" => "engine_activity",
     ]
-    GPM_TENSOR "contador.gpu.tensor.activity" "1" Gauge Gpu "Share of time in which tensor cores were busy, 0 to 1, since the last sample." [
+    GPM_TENSOR "contador.gpu.tensor.activity" "1" Gauge Gpu "Share of time in which tensor cores were busy, 0 to 1, since the last sample; of an instance: those of its own SMs." [
         {} Gpm "nvmlGpmMetricsGet, ANY_TENSOR_UTIL" => "tensor_activity",
     ]
-    GPM_DRAM "contador.gpu.dram.activity" "1" Gauge Gpu "Share of the memory's greatest bandwidth that was used, 0 to 1, since the last sample." [
+    GPM_DRAM "contador.gpu.dram.activity" "1" Gauge Gpu "Share of the memory's greatest bandwidth that was used, 0 to 1, since the last sample; of an instance: of its own part's." [
         {} Gpm "nvmlGpmMetricsGet, DRAM_BW_UTIL" => "dram_activity",
     ]
-    GPM_PIPE "contador.gpu.pipe.activity" "1" Gauge Gpu "Share of time in which the arithmetic pipes for a kind of number were busy, 0 to 1, since the last sample." [
+    GPM_PIPE "contador.gpu.pipe.activity" "1" Gauge Gpu "Share of time in which the arithmetic pipes for a kind of number were busy, 0 to 1, since the last sample; of an instance: those of its own SMs." [
         {PIPE "fp64"} Gpm "nvmlGpmMetricsGet, FP64_UTIL" => "fp64_activity",
         {PIPE "fp32"} Gpm "nvmlGpmMetricsGet, FP32_UTIL" => "fp32_activity",
         {PIPE "fp16"} Gpm "nvmlGpmMetricsGet, FP16_UTIL" => "fp16_activity",
@@ -191,7 +191,7 @@ registry! { GPU
     MIG_INSTANCES "contador.mig.instances" "{instance}" UpDownCounter Gpu "MIG instances that exist on the GPU." [
         {} Mig "nvmlDeviceGetMigDeviceHandleByIndex" => "mig_instances",
     ]
-    VGPU_INSTANCES "contador.gpu.vgpu.instances" "{instance}" UpDownCounter Gpu "Virtual GPUs that run on the GPU." [
-        {} Board "nvmlDeviceGetActiveVgpus; 0 where the driver is no vGPU host" => "vgpu_instances",
+    VGPU_INSTANCES "contador.gpu.vgpu.instances" "{instance}" UpDownCounter Gpu "Virtual GPUs that run on the GPU; unsupported where the driver is no vGPU host." [
+        {} VgpuHost "nvmlDeviceGetActiveVgpus" => "vgpu_instances",
     ]
 }

@@ -4,7 +4,8 @@
 //! How the agent's facts travel as OTLP metrics (all times are the sample's own):
 //!
 //! - A **device sample** is one point of each metric of [`Group::Gpu`] with the same [`HW_ID`] and time, in one request;
-//!   the collector makes one row of them. [`SIMULATED`] marks simulated devices, [`HW_PARENT`] MIG instances. What could
+//!   the collector makes one row of them. [`SIMULATED`] marks simulated devices. A MIG instance is a device of its own; whose
+//!   part it is, is told by its [`DEVICE_INFO`], with [`HW_PARENT`]. What could
 //!   not be read now is no point at all. What the device can't tell is a point with the *no recorded value* flag and
 //!   [`UNSUPPORTED`], sent along with [`DEVICE_INFO`] once a minute, and not with every sample.
 //! - A **disk**, **mount** or **node sample** likewise, by [`Group::Storage`] (with [`SYSTEM_DEVICE`], or
@@ -76,6 +77,8 @@ pub enum Support {
     GpmBoard,
     /// Boards with NVLink.
     NvLink,
+    /// Boards with NVLink before the fifth, which does not count these errors.
+    NvLink4,
     /// Boards with ECC: those for data centers.
     Ecc,
     /// Boards that remap rows: Ampere and later, for data centers.
@@ -88,6 +91,8 @@ pub enum Support {
     PcieBytes,
     /// GPUs while MIG is on.
     Mig,
+    /// GPUs of vGPU hosts.
+    VgpuHost,
     /// Where the kernel, the file system or the hardware has it.
     Kernel,
 }
@@ -102,12 +107,14 @@ impl Support {
             Self::Gpm => "Hopper and later: GPUs, and MIG instances",
             Self::GpmBoard => "Hopper and later: GPUs",
             Self::NvLink => "boards with NVLink",
+            Self::NvLink4 => "boards with NVLink, before Blackwell",
             Self::Ecc => "boards with ECC",
             Self::RowRemapping => "Ampere and later, for data centers",
             Self::Hbm => "boards with HBM",
             Self::Fan => "boards with fans",
             Self::PcieBytes => "Hopper and later",
             Self::Mig => "parents of MIG instances",
+            Self::VgpuHost => "GPUs of vGPU hosts",
             Self::Kernel => "where the kernel or the hardware has it",
         }
     }

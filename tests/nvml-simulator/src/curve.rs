@@ -8,6 +8,8 @@
 pub struct Curve {
     /// (milliseconds, value), by strictly rising time; at least one.
     points: Vec<(u64, u64)>,
+    /// The area from 0 up to each of `points`, so that a long trace costs no more than a short one.
+    areas: Vec<u128>,
     /// Period in milliseconds after which the points repeat; then the first point is at 0 and the last at the period.
     period: Option<u64>,
 }
@@ -34,7 +36,7 @@ pub enum CurveError {
 impl Curve {
     /// The same value at all times.
     pub fn constant(value: u64) -> Self {
-        Self { points: vec![(0, value)], period: None }
+        Self::through(vec![(0, value)], None)
     }
 
     /// Straight lines through `points`, given as (milliseconds, value).
@@ -50,7 +52,7 @@ impl Curve {
                 return Err(CurveError::Order { at: pair[1].0, before: pair[0].0 });
             }
         }
-        Ok(Self { points, period: None })
+        Ok(Self::through(points, None))
     }
 
     /// A triangle: from `min` up to `max` at half the period (rounded down to a millisecond) and back, for ever.
@@ -61,7 +63,20 @@ impl Curve {
         if period_ms < 2 {
             return Err(CurveError::Period(period_ms));
         }
-        Ok(Self { points: vec![(0, min), (period_ms / 2, max), (period_ms, min)], period: Some(period_ms) })
+        Ok(Self::through(vec![(0, min), (period_ms / 2, max), (period_ms, min)], Some(period_ms)))
+    }
+
+    /// At least one point, and rising times.
+    fn through(points: Vec<(u64, u64)>, period: Option<u64>) -> Self {
+        let (first, value) = points[0];
+        let mut area = u128::from(value) * u128::from(first);
+        let mut areas = vec![area];
+        for pair in points.windows(2) {
+            let ((start, from), (end, to)) = (pair[0], pair[1]);
+            area += piece(from, to, end - start, end - start);
+            areas.push(area);
+        }
+        Self { points, areas, period }
     }
 
     /// The value at `t` milliseconds, rounded down.
@@ -93,17 +108,14 @@ impl Curve {
     }
 
     fn area_once(&self, t: u64) -> u128 {
-        let (first, value) = self.points[0];
-        let mut area = u128::from(value) * u128::from(first.min(t));
-        for pair in self.points.windows(2) {
-            let ((start, from), (end, to)) = (pair[0], pair[1]);
-            if t <= start {
-                return area;
-            }
-            area += piece(from, to, end - start, t.min(end) - start);
-        }
-        let (last, value) = self.points[self.points.len() - 1];
-        area + u128::from(value) * u128::from(t.saturating_sub(last.max(first)))
+        let after = self.points.partition_point(|&(at, _)| at <= t);
+        let Some(before) = after.checked_sub(1) else { return u128::from(self.points[0].1) * u128::from(t) };
+        let (start, from) = self.points[before];
+        let rest = match self.points.get(after) {
+            Some(&(end, to)) => piece(from, to, end - start, t - start),
+            None => u128::from(from) * u128::from(t - start),
+        };
+        self.areas[before] + rest
     }
 }
 

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use crate::curve::Curve;
-use crate::scenario::GpuSpec;
+use crate::scenario::{GpuSpec, List};
 
 /// 100 percent, in thousandths of a percent.
 pub const FULL: u64 = 100_000;
+
+const MIB: u64 = 1024 * 1024;
 
 /// The PIDs that are alive, for each process entry of a GPU's scenario, in its order.
 pub type Alive = Vec<Vec<u32>>;
@@ -34,6 +36,20 @@ pub struct GpuState {
     pub sm_mhz: u32,
     /// Memory clock in MHz.
     pub memory_mhz: u32,
+    /// Video clock in MHz.
+    pub video_mhz: u32,
+    /// Temperature of the memory in degrees Celsius, where the board measures it.
+    pub memory_c: Option<u32>,
+    /// Speed of the fan in percent, where the board has one.
+    pub fan: Option<u32>,
+    /// Utilisation of encoder and decoder in thousandths of a percent.
+    pub engines: [u64; 2],
+    /// Mapped part of BAR1 in bytes: 2 MiB of each process, and 1 MiB of the driver.
+    pub bar1_used: u64,
+    /// 0 at work, 8 when idle.
+    pub performance_state: u32,
+    /// Why clocks are below what was asked, as NVML's bits; that it is idle, unless the scenario says otherwise.
+    pub throttle: u64,
     /// The processes that hold it.
     pub processes: Vec<ProcessState>,
 }
@@ -47,20 +63,33 @@ pub struct ProcessState {
     pub memory_bytes: u64,
     /// Its part of the GPU's utilisation, in thousandths of a percent.
     pub sm_util: u64,
-    /// In the graphics list.
-    pub graphics: bool,
+    /// The driver's list that it is in.
+    pub list: List,
+    /// The GPU instance that it is on, of a GPU that is split by MIG.
+    pub gpu_instance: Option<u32>,
 }
 
 impl GpuSpec {
     /// The GPU's state at `t` milliseconds with these processes alive.
     pub fn state(&self, t: u64, alive: &Alive) -> GpuState {
         let p = self.profile;
-        let utilization = self.load(alive).at(t).min(FULL);
-        let processes = self.split(utilization, alive);
-        let held: u64 = processes.iter().map(|process| process.memory_bytes).sum();
         let capacity = p.memory_total - p.memory_reserved;
-        let declared = if self.is_deserted(alive) { 0 } else { self.memory.as_ref().map_or(0, |curve| curve.at(t)) };
-        let memory_used = declared.max(held).min(capacity);
+        let utilization = self.utilization_at(t, alive);
+        let (processes, memory_used) = match &self.mig {
+            Some(mig) => {
+                let parts: Vec<_> = mig.slots(t).map(|slot| self.instance(slot, t, alive)).collect();
+                let used = parts.iter().map(|part| part.memory_used).sum();
+                let processes = parts.into_iter().flat_map(|part| part.processes).collect();
+                (processes, used)
+            }
+            None => {
+                let processes = self.split(utilization, alive, None);
+                let held: u64 = processes.iter().map(|process| process.memory_bytes).sum();
+                let declared = self.memory.as_ref().filter(|_| !self.is_deserted(alive));
+                (processes, declared.map_or(0, |curve| curve.at(t)).max(held))
+            }
+        };
+        let memory_used = memory_used.min(capacity);
         let busy = utilization > 0;
         GpuState {
             utilization,
@@ -69,10 +98,17 @@ impl GpuSpec {
             memory_reserved: p.memory_reserved,
             memory_used,
             memory_free: capacity - memory_used,
-            power_mw: between((p.power_idle_mw, p.power_limit_mw), utilization),
+            power_mw: self.power_mw(utilization),
             temperature_c: between(p.temperature_c, utilization),
             sm_mhz: if busy { p.sm_mhz.1 } else { p.sm_mhz.0 },
             memory_mhz: if busy { p.memory_mhz.1 } else { p.memory_mhz.0 },
+            video_mhz: if busy { p.video_mhz.1 } else { p.video_mhz.0 },
+            memory_c: p.hbm_c.map(|range| between(range, utilization)),
+            fan: p.fan.map(|range| between(range, utilization)),
+            engines: self.engines.each_ref().map(|curve| curve.at(t).min(FULL)),
+            bar1_used: MIB + 2 * MIB * processes.len() as u64,
+            performance_state: if busy { 0 } else { 8 },
+            throttle: self.board.throttle.unwrap_or(u64::from(!busy)),
             processes,
         }
     }
@@ -83,8 +119,42 @@ impl GpuSpec {
     pub fn energy_uj(&self, t: u64, alive: &Alive) -> u128 {
         let (idle, limit) = (self.profile.power_idle_mw, self.profile.power_limit_mw);
         // mW · ms = µJ
-        let active = u128::from(limit - idle) * self.load(alive).area(t) / u128::from(FULL);
+        let active = u128::from(limit - idle) * self.busy(t, alive) / u128::from(FULL);
         u128::from(idle) * u128::from(t) + active
+    }
+
+    /// The utilisation at `t` milliseconds in thousandths of a percent, if these processes are alive then.
+    pub fn utilization_at(&self, t: u64, alive: &Alive) -> u64 {
+        match &self.mig {
+            Some(mig) => self.board_utilization(mig, t, alive),
+            None => self.load(alive).at(t).min(FULL),
+        }
+    }
+
+    /// The power in milliwatts at a utilisation in thousandths of a percent.
+    pub fn power_mw(&self, utilization: u64) -> u32 {
+        between((self.profile.power_idle_mw, self.profile.power_limit_mw), utilization)
+    }
+
+    /// The integral of the utilisation from 0 to `t` milliseconds, in thousandths of a percent · ms, if these processes are
+    /// alive all the time. Never falls as `t` rises.
+    pub fn busy(&self, t: u64, alive: &Alive) -> u128 {
+        match &self.mig {
+            Some(mig) => self.board_busy(mig, t, alive),
+            None => self.load(alive).area(t),
+        }
+    }
+
+    /// Bytes sent and received over PCIe by a GPU that was `busy` that much; none where nobody counts them.
+    pub fn pcie_bytes(&self, busy: u128) -> Option<(u128, u128)> {
+        self.profile.pcie.bytes_per_ms.map(|rates| moved(rates, busy))
+    }
+
+    /// Bytes sent and received over one NVLink by a GPU that was `busy` that much; none where there is no such link, and
+    /// none moved by one that is down.
+    pub fn link_bytes(&self, link: u32, busy: u128) -> Option<(u128, u128)> {
+        let nvlink = self.profile.nvlink.filter(|nvlink| link < nvlink.links)?;
+        Some(if self.board.nvlink.down.contains(&link) { (0, 0) } else { moved(nvlink.bytes_per_ms, busy) })
     }
 
     fn is_deserted(&self, alive: &Alive) -> bool {
@@ -98,37 +168,18 @@ impl GpuSpec {
         }
         match &self.utilization {
             Some(curve) => Cow::Borrowed(curve),
-            None => Cow::Owned(Curve::constant(self.asked(alive).min(FULL))),
+            None => Cow::Owned(Curve::constant(self.asked(alive, None).min(FULL))),
         }
-    }
-
-    /// What the living processes ask for together; can be above 100 percent.
-    fn asked(&self, alive: &Alive) -> u64 {
-        self.processes.iter().zip(alive).filter(|(_, pids)| !pids.is_empty()).map(|(spec, _)| spec.sm_util).sum()
-    }
-
-    /// The living processes, with the GPU's utilisation split in proportion to what they ask for.
-    fn split(&self, utilization: u64, alive: &Alive) -> Vec<ProcessState> {
-        let asked = self.asked(alive).max(1);
-        let mut processes = Vec::new();
-        for (spec, pids) in self.processes.iter().zip(alive) {
-            let count = pids.len().max(1) as u64;
-            let sm_util = utilization * spec.sm_util / asked;
-            for (position, &pid) in (0u64..).zip(pids) {
-                processes.push(ProcessState {
-                    pid,
-                    memory_bytes: part(spec.memory_bytes, count, position),
-                    sm_util: part(sm_util, count, position),
-                    graphics: spec.graphics,
-                });
-            }
-        }
-        processes
     }
 }
 
+/// What rates at 100 percent, a millisecond, add up to. The exact integral, rounded down; never falls.
+fn moved((sent, received): (u64, u64), busy: u128) -> (u128, u128) {
+    (u128::from(sent) * busy / u128::from(FULL), u128::from(received) * busy / u128::from(FULL))
+}
+
 /// The `position`th of `count` even parts of `whole`; they add up to it.
-fn part(whole: u64, count: u64, position: u64) -> u64 {
+pub(crate) fn part(whole: u64, count: u64, position: u64) -> u64 {
     whole / count + u64::from(position < whole % count)
 }
 

@@ -51,6 +51,11 @@ impl Simulator {
         path
     }
 
+    /// Writes a file beside the scenario.
+    pub fn file(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).expect("a file");
+    }
+
     /// Takes a scenario for the next init, or tells why not.
     pub fn load(&self, scenario: &str) -> Result<(), String> {
         self.load_file(&self.scenario_file(scenario))
@@ -79,6 +84,40 @@ impl Simulator {
             hold(milliseconds)
         };
         assert_eq!(code, 0, "the clock does not go back to {milliseconds}");
+    }
+
+    /// How many GPM samples are allocated and not freed.
+    pub fn gpm_samples(&self) -> u32 {
+        type Count = unsafe extern "C" fn() -> c_uint;
+        // SAFETY: the symbol has this type.
+        unsafe { self.library.__library.get::<Count>(b"contador_nvml_simulator_gpm_samples\0").expect("the symbol")() }
+    }
+
+    /// How many calls about a device it has answered.
+    pub fn calls(&self) -> u64 {
+        type Calls = unsafe extern "C" fn() -> c_ulonglong;
+        // SAFETY: the symbol has this type.
+        unsafe { self.library.__library.get::<Calls>(b"contador_nvml_simulator_calls\0").expect("the symbol")() }
+    }
+
+    /// Takes `[[fault]]` entries in place of those before.
+    pub fn faults(&self, entries: &str) {
+        type Take = unsafe extern "C" fn(*const c_char, *mut c_char, c_uint) -> c_int;
+        let text = CString::new(entries).expect("a text");
+        let mut message = [0u8; 1024];
+        // SAFETY: the symbol has this type, and is given a C string and a buffer with its length.
+        let code = unsafe {
+            let take = self.library.__library.get::<Take>(b"contador_nvml_simulator_faults\0").expect("the symbol");
+            take(text.as_ptr(), message.as_mut_ptr().cast(), 1024)
+        };
+        assert_eq!(code, 0, "{}", String::from_utf8_lossy(&message));
+    }
+
+    /// How many inits have not been shut down.
+    pub fn inits(&self) -> u32 {
+        type Inits = unsafe extern "C" fn() -> c_uint;
+        // SAFETY: the symbol has this type.
+        unsafe { self.library.__library.get::<Inits>(b"contador_nvml_simulator_inits\0").expect("the symbol")() }
     }
 
     /// Opens it as the driver is opened.

@@ -4,7 +4,7 @@ use contador_schemas::names;
 use uuid::Uuid;
 
 use super::points::{Points, int, nanoseconds, text, whole, yes};
-use crate::sensors::GpuIdentity;
+use crate::sensors::{GpuIdentity, LayoutChange};
 
 /// Something that happened on the node.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,6 +43,16 @@ impl Event {
     }
 }
 
+/// The event of other MIG instances than before on a GPU.
+pub fn mig_changed(change: &LayoutChange, ts_ms: i64) -> Event {
+    let list = |instances: &[(String, String)]| {
+        let shown: Vec<_> = instances.iter().map(|(profile, uuid)| format!("{profile} ({uuid})")).collect();
+        if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+    };
+    let message = format!("MIG instances changed from {} to {}", list(&change.before), list(&change.after));
+    Event::new(ts_ms, "mig_changed", message).of(&change.parent)
+}
+
 /// Adds an event.
 pub fn event(points: &mut Points, event: &Event) {
     let mut attributes = vec![
@@ -67,6 +77,17 @@ pub fn device(points: &mut Points, gpu: &GpuIdentity, ts_ms: i64) {
     ];
     attributes.extend(gpu.pci_bus_id.as_ref().map(|address| text(names::DEVICE_PCI, address)));
     attributes.extend(gpu.memory_total_bytes.get().map(|bytes| whole(names::DEVICE_MEMORY, bytes)));
+    if let Some(mig) = &gpu.mig {
+        attributes.push(text(names::HW_PARENT, &mig.parent));
+        attributes.push(text(names::MIG_PROFILE, &mig.profile));
+        let numbers = [
+            (names::MIG_GPU_INSTANCE, Some(mig.gpu_instance)),
+            (names::MIG_COMPUTE_INSTANCE, Some(mig.compute_instance)),
+            (names::MIG_COMPUTE_SLICES, mig.compute_slices),
+            (names::MIG_MEMORY_SLICES, mig.memory_slices),
+        ];
+        attributes.extend(numbers.into_iter().filter_map(|(name, number)| Some(whole(name, number?.into()))));
+    }
     attributes.extend(gpu.simulated.then(|| yes(names::SIMULATED)));
     points.push(names::DEVICE_INFO, (0, nanoseconds(ts_ms)), attributes, int(1));
 }

@@ -1,27 +1,39 @@
 //! What sensors saw, as points.
 
-use contador_schemas::names;
+use contador_schemas::names::{self, Group};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 
 use super::points::{Points, int, nanoseconds, text, yes};
-use crate::sensors::{GpuSample, Measures, Number, Reading};
+use crate::sensors::{GpuSample, Measure, Measures, Number, Reading};
 
-/// Adds one device's sample. What the device can't tell is only said when it is `described`.
+/// Adds one device's sample. What the device can't tell, and what it has several of, such as links, is only said when it is
+/// `described`: a hundred series of a board of 18 links would outweigh all else.
 pub fn gpu(points: &mut Points, sample: &GpuSample, simulated: bool, described: bool) {
     let mut attributes = vec![text(names::HW_ID, &sample.uuid)];
     if simulated {
         attributes.push(yes(names::SIMULATED));
     }
-    measures(points, &sample.measures, sample.ts_ms, &attributes, described);
+    let is_wanted = |measure: &&Measure| described || !is_series(measure);
+    measures(points, sample.measures.iter().filter(is_wanted), sample.ts_ms, &attributes, described);
 }
 
 /// Adds what a sensor of the node saw at `ts_ms` (Unix milliseconds).
 pub fn node(points: &mut Points, seen: &Measures, ts_ms: i64) {
-    measures(points, seen, ts_ms, &[], false);
+    measures(points, seen.iter(), ts_ms, &[], false);
 }
 
-fn measures(points: &mut Points, measures: &Measures, ts_ms: i64, common: &[KeyValue], described: bool) {
+fn is_series(measure: &Measure) -> bool {
+    names::metric(measure.metric).is_some_and(|metric| metric.group == Group::Series)
+}
+
+fn measures<'m>(
+    points: &mut Points,
+    measures: impl Iterator<Item = &'m Measure>,
+    ts_ms: i64,
+    common: &[KeyValue],
+    described: bool,
+) {
     let time = nanoseconds(ts_ms);
     for measure in measures {
         let attributes = || {
@@ -41,5 +53,33 @@ fn number(value: Number) -> Value {
     match value {
         Number::Whole(value) => int(value),
         other => Value::AsDouble(other.f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_told_when_the_device_is_described_and_its_row_each_time() {
+        let is_sent = |metric, described| {
+            let mut measures = Measures::default();
+            measures.add(metric, Reading::Value(Number::Whole(1)));
+            let processes = Reading::Value(Vec::new());
+            let sample = GpuSample {
+                ts_ms: 1,
+                uuid: "GPU-1".into(),
+                parent: None,
+                measures,
+                processes,
+                faults: vec![],
+                rejected: 0,
+            };
+            let mut points = Points::default();
+            gpu(&mut points, &sample, false, described);
+            !points.is_empty()
+        };
+        assert_eq!([false, true].map(|described| is_sent(names::NVLINK_LINK_UP, described)), [false, true]);
+        assert_eq!([false, true].map(|described| is_sent(names::NVLINK_LINKS, described)), [true, true]);
     }
 }

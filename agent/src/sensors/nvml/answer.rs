@@ -24,18 +24,30 @@ pub(super) fn reading<T>(answer: Result<T, NvmlError>) -> Reading<T> {
 
 /// A 64-bit answer, where a blank number means that the device cannot tell.
 pub(super) fn wide(answer: Result<u64, NvmlError>) -> Reading<u64> {
-    reading(answer).and_then(|value| match value {
-        u64::MAX | BLANK_64..=0x7fff_ffff_ffff_ffff => blank(value),
-        value => Reading::Value(value),
-    })
+    reading(answer).and_then(known_64)
 }
 
 /// A 32-bit answer, where a blank number means that the device cannot tell.
 pub(super) fn narrow(answer: Result<u32, NvmlError>) -> Reading<u32> {
-    reading(answer).and_then(|value| match value {
+    reading(answer).and_then(known_32)
+}
+
+/// True for the numbers that stand for none.
+pub(super) fn is_blank_64(value: u64) -> bool {
+    matches!(value, u64::MAX | BLANK_64..=0x7fff_ffff_ffff_ffff)
+}
+
+/// A 64-bit number, unless it is blank.
+pub(super) fn known_64(value: u64) -> Reading<u64> {
+    if is_blank_64(value) { blank(value) } else { Reading::Value(value) }
+}
+
+/// A 32-bit number, unless it is blank.
+pub(super) fn known_32(value: u32) -> Reading<u32> {
+    match value {
         u32::MAX | BLANK_32..=0x7fff_ffff => blank(u64::from(value)),
         value => Reading::Value(value),
-    })
+    }
 }
 
 fn blank<T>(value: u64) -> Reading<T> {

@@ -41,5 +41,6 @@ pub(super) fn read(device: &Device<'_>, index: u32, machine: &Machine) -> Result
         cuda_version: machine.cuda_version.clone(),
         architecture: architecture.map(|known| known.to_string()),
         simulated: machine.simulated,
+        mig: None,
     })
 }

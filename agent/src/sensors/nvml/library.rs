@@ -134,7 +134,6 @@ fn shown(paths: &[PathBuf]) -> String {
 
 /// Loads and starts the library; true when it is the simulator, however it was named.
 pub(super) fn open(library: &NvmlLibrary) -> Result<(Nvml, bool), SensorError> {
-    // Keeps the simulator loaded, and with it the scenario, until NVML has opened it once more.
     let (scenario, seed) = (library.scenario.as_deref(), library.seed.as_deref());
     let _loaded = match &library.path {
         _ if scenario.is_none() && seed.is_none() => None,

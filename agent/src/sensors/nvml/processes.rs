@@ -1,6 +1,6 @@
 //! The living processes on a GPU, what they hold and how much of it they use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nvml_wrapper::Device;
@@ -9,10 +9,10 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{ProcessInfo, ProcessUtilizationSample};
 
 use super::answer::{percent, reading, wide};
-use crate::sensors::Reading;
 use crate::sensors::sample::{GpuProcess, ProcessKind};
+use crate::sensors::{Number, Reading};
 
-/// The processes that are alive under `proc_root`, by PID. `cursor` is up to where this GPU's utilisation samples
+/// The processes that are alive under `proc_root`, by PID, with the MIG instance that each one is on. `cursor` is up to where this GPU's utilisation samples
 /// have been seen; it moves on.
 pub(super) fn read(
     device: &Device<'_>,
@@ -22,47 +22,70 @@ pub(super) fn read(
 ) -> Reading<Vec<GpuProcess>> {
     let compute = reading(device.running_compute_processes());
     let graphics = reading(device.running_graphics_processes());
-    merge(compute, graphics).map(|mut processes| {
-        processes.retain(|pid, _| is_alive(proc_root, *pid));
+    let mps = reading(device.mps_running_compute_processes());
+    let lists = [(ProcessKind::Mps, mps), (ProcessKind::Compute, compute), (ProcessKind::Graphics, graphics)];
+    merge(lists).map(|mut processes| {
+        processes.retain(|process| is_alive(proc_root, process.pid));
         if !processes.is_empty() {
             utilisation(device.process_utilization_stats(*cursor), cursor, &mut processes, rejected);
         }
-        processes.into_values().collect()
+        processes
     })
 }
 
-/// Both lists, each PID once. A list that the device does not offer is left out, as long as it offers one.
-fn merge(
-    compute: Reading<Vec<ProcessInfo>>,
-    graphics: Reading<Vec<ProcessInfo>>,
-) -> Reading<BTreeMap<u32, GpuProcess>> {
-    let (compute, graphics) = match (compute, graphics) {
-        (Reading::Value(compute), Reading::Value(graphics)) => (compute, graphics),
-        (Reading::Value(compute), Reading::Unsupported(_)) => (compute, Vec::new()),
-        (Reading::Unsupported(_), Reading::Value(graphics)) => (Vec::new(), graphics),
-        (Reading::Failed(reason), _) | (_, Reading::Failed(reason)) => return Reading::Failed(reason),
-        (Reading::Unsupported(reason), Reading::Unsupported(_)) => return Reading::Unsupported(reason),
-    };
+/// How many processes there are; one that is on two instances of a GPU is one.
+pub(super) fn count(processes: &Reading<Vec<GpuProcess>>) -> Reading<Number> {
+    let distinct = |list: Vec<GpuProcess>| list.iter().map(|process| process.pid).collect::<BTreeSet<_>>().len();
+    processes.clone().map(|list| Number::Whole(distinct(list) as u64))
+}
+
+/// All lists, each PID once on a device, the first list first. A list that the device does not offer is left out, as long
+/// as it offers compute or graphics; one that failed is not an empty one.
+fn merge(lists: [(ProcessKind, Reading<Vec<ProcessInfo>>); 3]) -> Reading<Vec<GpuProcess>> {
     let mut processes = BTreeMap::new();
-    let listed = [(ProcessKind::Compute, compute), (ProcessKind::Graphics, graphics)];
-    for (kind, info) in listed.into_iter().flat_map(|(kind, list)| list.into_iter().map(move |info| (kind, info))) {
-        let memory_bytes = match info.used_gpu_memory {
-            UsedGpuMemory::Used(bytes) => wide(Ok(bytes)),
-            UsedGpuMemory::Unavailable => {
-                Reading::Unsupported("the driver cannot tell the memory of this process".into())
+    let (mut offered, mut unsupported) = (false, None);
+    for (kind, list) in lists {
+        let list = match list {
+            Reading::Value(list) => list,
+            Reading::Unsupported(reason) => {
+                unsupported = Some(reason);
+                continue;
             }
+            Reading::Failed(reason) => return Reading::Failed(reason),
         };
-        // In both lists it is one context, listed twice.
-        processes.entry(info.pid).or_insert(GpuProcess { pid: info.pid, kind, memory_bytes, sm_util: None });
+        offered |= kind != ProcessKind::Mps;
+        for info in list {
+            let memory_bytes = memory(&info.used_gpu_memory);
+            let (gpu_instance, compute_instance) = (info.gpu_instance_id, info.compute_instance_id);
+            // In several lists it is one context, listed twice; it may be told its memory in one of them only.
+            let key = (info.pid, gpu_instance, compute_instance);
+            let process = processes.entry(key).or_insert_with(|| {
+                let memory_bytes = memory_bytes.clone();
+                GpuProcess { pid: info.pid, kind, memory_bytes, sm_util: None, gpu_instance, compute_instance }
+            });
+            if process.memory_bytes.get().is_none() {
+                process.memory_bytes = memory_bytes;
+            }
+        }
     }
-    Reading::Value(processes)
+    match unsupported {
+        Some(reason) if !offered => Reading::Unsupported(reason),
+        _ => Reading::Value(processes.into_values().collect()),
+    }
+}
+
+fn memory(used: &UsedGpuMemory) -> Reading<u64> {
+    match used {
+        UsedGpuMemory::Used(bytes) => wide(Ok(*bytes)),
+        UsedGpuMemory::Unavailable => Reading::Unsupported("the driver cannot tell the memory of this process".into()),
+    }
 }
 
 /// Puts the newest utilisation sample of each process to it. *Not found* is how the driver says that nothing ran.
 fn utilisation(
     answer: Result<Vec<ProcessUtilizationSample>, NvmlError>,
     cursor: &mut u64,
-    processes: &mut BTreeMap<u32, GpuProcess>,
+    processes: &mut [GpuProcess],
     rejected: &mut u32,
 ) {
     let mut samples = match answer {
@@ -76,7 +99,7 @@ fn utilisation(
     samples.sort_by_key(|sample| sample.timestamp);
     for sample in samples {
         *cursor = (*cursor).max(sample.timestamp);
-        if let Some(process) = processes.get_mut(&sample.pid) {
+        if let Some(process) = processes.iter_mut().find(|process| process.pid == sample.pid) {
             process.sm_util = percent(sample.sm_util, rejected).get();
         }
     }
@@ -105,39 +128,78 @@ mod tests {
         ProcessUtilizationSample { pid, timestamp, sm_util, mem_util: 0, enc_util: 0, dec_util: 0 }
     }
 
+    type List = Reading<Vec<ProcessInfo>>;
+
+    fn merged(mps: List, compute: List, graphics: List) -> Reading<Vec<GpuProcess>> {
+        merge([(ProcessKind::Mps, mps), (ProcessKind::Compute, compute), (ProcessKind::Graphics, graphics)])
+    }
+
+    fn none() -> List {
+        Reading::Value(Vec::new())
+    }
+
+    fn unsupported() -> List {
+        Reading::Unsupported("no".into())
+    }
+
+    fn failed() -> List {
+        Reading::Failed("lost".into())
+    }
+
     #[test]
-    fn both_lists_are_one_and_unknown_memory_is_absent() {
-        let compute = Reading::Value(vec![info(7, UsedGpuMemory::Unavailable), info(3, UsedGpuMemory::Used(5))]);
+    fn all_lists_are_one_and_unknown_memory_is_absent() {
+        let mps = Reading::Value(vec![info(4, UsedGpuMemory::Unavailable)]);
+        let compute = Reading::Value(vec![
+            info(7, UsedGpuMemory::Unavailable),
+            info(3, UsedGpuMemory::Used(5)),
+            info(4, UsedGpuMemory::Used(6)),
+        ]);
         let graphics = Reading::Value(vec![info(3, UsedGpuMemory::Used(5)), info(9, UsedGpuMemory::Used(0))]);
-        let merged = merge(compute, graphics);
-        let processes: Vec<_> = merged.value().expect("a list").values().collect();
-        assert_eq!(processes.iter().map(|p| p.pid).collect::<Vec<_>>(), [3, 7, 9]);
-        assert_eq!(processes[0].kind, ProcessKind::Compute);
+        let merged = merged(mps, compute, graphics);
+        let processes = merged.value().expect("a list");
+        assert_eq!(processes.iter().map(|p| p.pid).collect::<Vec<_>>(), [3, 4, 7, 9]);
+        let kinds = [ProcessKind::Compute, ProcessKind::Mps, ProcessKind::Compute, ProcessKind::Graphics];
+        assert_eq!(processes.iter().map(|p| p.kind).collect::<Vec<_>>(), kinds);
         assert_eq!(processes[0].memory_bytes, Reading::Value(5));
-        assert!(matches!(processes[1].memory_bytes, Reading::Unsupported(_)));
-        assert_eq!(processes[2].memory_bytes, Reading::Value(0), "0 is a value");
+        assert_eq!(processes[1].memory_bytes, Reading::Value(6), "one of its lists has it");
+        assert!(matches!(processes[2].memory_bytes, Reading::Unsupported(_)));
+        assert_eq!(processes[3].memory_bytes, Reading::Value(0), "0 is a value");
+    }
+
+    #[test]
+    fn a_process_on_two_instances_holds_both() {
+        let on = |id| ProcessInfo {
+            gpu_instance_id: Some(id),
+            compute_instance_id: Some(0),
+            ..info(7, UsedGpuMemory::Used(1))
+        };
+        let merged = merged(none(), Reading::Value(vec![on(2), on(1)]), unsupported());
+        let processes = merged.value().expect("a list");
+        assert_eq!(processes.iter().map(|p| (p.pid, p.gpu_instance)).collect::<Vec<_>>(), [(7, Some(1)), (7, Some(2))]);
+        assert_eq!(count(&merged), Reading::Value(Number::Whole(1)));
     }
 
     #[test]
     fn a_list_that_failed_is_not_an_empty_one() {
         let some = || Reading::Value(vec![info(7, UsedGpuMemory::Used(1))]);
-        let unsupported = || Reading::Unsupported("no".into());
-        assert!(merge(some(), Reading::Failed("lost".into())).is_failed());
-        assert!(merge(Reading::Failed("lost".into()), unsupported()).is_failed());
-        assert!(matches!(merge(unsupported(), unsupported()), Reading::Unsupported(_)));
-        assert_eq!(merge(some(), unsupported()).value().expect("a list").len(), 1);
-        assert_eq!(merge(unsupported(), some()).value().expect("a list")[&7].kind, ProcessKind::Graphics);
+        assert!(merged(unsupported(), some(), failed()).is_failed());
+        assert!(merged(unsupported(), failed(), unsupported()).is_failed());
+        assert!(merged(failed(), some(), none()).is_failed());
+        assert!(matches!(merged(none(), unsupported(), unsupported()), Reading::Unsupported(_)));
+        assert_eq!(merged(unsupported(), some(), unsupported()).value().expect("a list").len(), 1);
+        let graphics = merged(unsupported(), unsupported(), some());
+        assert_eq!(graphics.value().expect("a list")[0].kind, ProcessKind::Graphics);
     }
 
     #[test]
     fn the_newest_sample_counts_and_an_impossible_one_is_dropped() {
         let list =
             vec![info(1, UsedGpuMemory::Used(1)), info(2, UsedGpuMemory::Used(1)), info(3, UsedGpuMemory::Used(1))];
-        let Reading::Value(mut processes) = merge(Reading::Value(list), Reading::Value(vec![])) else { panic!() };
+        let Reading::Value(mut processes) = merged(none(), Reading::Value(list), none()) else { panic!() };
         let (mut cursor, mut rejected) = (10, 0);
         let samples = vec![sample(1, 30, 40), sample(1, 20, 90), sample(2, 25, 2_619), sample(99, 31, 5)];
         utilisation(Ok(samples), &mut cursor, &mut processes, &mut rejected);
-        assert_eq!(processes.values().map(|p| p.sm_util).collect::<Vec<_>>(), [Some(40.0), None, None]);
+        assert_eq!(processes.iter().map(|p| p.sm_util).collect::<Vec<_>>(), [Some(40.0), None, None]);
         assert_eq!((cursor, rejected), (31, 1));
         utilisation(Err(NvmlError::NotFound), &mut cursor, &mut processes, &mut rejected);
         assert_eq!((cursor, rejected), (31, 1), "an idle GPU leaves the cursor where it is");

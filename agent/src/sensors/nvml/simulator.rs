@@ -1,7 +1,7 @@
 //! Hands a scenario to the simulator, by the one symbol that it has and NVML does not.
 //!
 //! The alternative, `CONTADOR_NVML_SCENARIO` in the process's own environment, cannot be set safely once threads
-//! run. This is the only place of the agent with `unsafe`.
+//! run.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
@@ -28,8 +28,8 @@ pub(super) fn is_simulator(library: &NvmlLib) -> bool {
     unsafe { library.__library.get::<Load>(LOAD) }.is_ok()
 }
 
-/// Loads the simulator at `path` and gives it the scenario and the seed, for the next init. It forgets the scenario when what is
-/// returned, and all else that has it open, is dropped.
+/// Loads the simulator at `path` and gives it the scenario and the seed, for the next init. It stays in the process, and keeps
+/// them, as a driver stays loaded.
 pub(super) fn load(path: &Path, scenario: Option<&Path>, seed: Option<&str>) -> Result<NvmlLib, SensorError> {
     // SAFETY: loading a library runs its initialisers; this one was named by the operator, as the driver's would be.
     let library = unsafe { NvmlLib::new(path) }

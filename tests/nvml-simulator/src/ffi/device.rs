@@ -6,22 +6,23 @@ use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlPciInfo_t, nvmlReturn_t};
 
 use super::code;
 use super::out::{array, write, write_text};
-use super::state::{answer, handle, simulator};
+use super::state::{self, Handle, answer, answer_any, handle, simulator};
 use crate::scenario::GpuSpec;
 use crate::scenario::call::Call;
+use crate::scenario::mig::Slot;
 
-/// Writes the handle of the first GPU that `is` accepts, or answers `otherwise`.
+/// Writes the handle of the first GPU that `is` accepts, or answers `otherwise`. It is told the GPU's place among those
+/// that are counted, its position in the scenario, and itself.
 unsafe fn find(
     device: *mut nvmlDevice_t,
     otherwise: nvmlReturn_t,
-    is: impl Fn(usize, &GpuSpec) -> bool,
+    is: impl Fn(usize, usize, &GpuSpec) -> bool,
 ) -> nvmlReturn_t {
-    let mut simulator = simulator();
-    let Some(machine) = simulator.machine() else { return code::UNINITIALIZED };
-    match machine.scenario().gpus.iter().enumerate().position(|(index, gpu)| is(index, gpu)) {
+    match state::find(is) {
         // SAFETY: `device` is valid or null by NVML's contract.
-        Some(index) => unsafe { write(device, handle(index)) },
-        None => otherwise,
+        Ok(Some(index)) => unsafe { write(device, handle(index)) },
+        Ok(None) => otherwise,
+        Err(refused) => refused,
     }
 }
 
@@ -37,7 +38,7 @@ unsafe fn text<'a>(from: *const c_char) -> Option<&'a str> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, device: *mut nvmlDevice_t) -> nvmlReturn_t {
     // SAFETY: as NVML's contract has it.
-    unsafe { find(device, code::INVALID_ARGUMENT, |at, _| at == index as usize) }
+    unsafe { find(device, code::INVALID_ARGUMENT, |place, _, _| place == index as usize) }
 }
 
 #[unsafe(no_mangle)]
@@ -45,8 +46,24 @@ unsafe extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut
     // SAFETY: as NVML's contract has it.
     unsafe {
         let Some(uuid) = text(uuid) else { return code::INVALID_ARGUMENT };
-        find(device, code::NOT_FOUND, |_, gpu| gpu.uuid == uuid)
+        match instance(uuid) {
+            Some(found) => write(device, found.encode()),
+            None => find(device, code::NOT_FOUND, |_, _, gpu| gpu.uuid == uuid),
+        }
     }
+}
+
+/// The MIG device of this UUID, if it exists now.
+fn instance(uuid: &str) -> Option<Handle> {
+    let mut simulator = simulator();
+    let now_ms = simulator.clock().now_ms();
+    let mut gpus = simulator.machine()?.scenario().gpus.iter().enumerate();
+    gpus.find_map(|(gpu, spec)| {
+        let mig = spec.mig.as_ref()?;
+        let is = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.uuid == uuid);
+        let place = mig.places(now_ms).iter().position(is)?;
+        Some(Handle { gpu, instance: Some((mig.generation(now_ms), place)) })
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -54,7 +71,7 @@ unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(bus: *const c_char, device
     // SAFETY: as NVML's contract has it.
     unsafe {
         let Some(bus) = text(bus) else { return code::INVALID_ARGUMENT };
-        find(device, code::NOT_FOUND, |at, _| bus_id(at).eq_ignore_ascii_case(bus))
+        find(device, code::NOT_FOUND, |_, at, _| bus_id(at).eq_ignore_ascii_case(bus))
     }
 }
 
@@ -65,14 +82,24 @@ fn bus_id(index: usize) -> String {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetName(device: nvmlDevice_t, name: *mut c_char, length: c_uint) -> nvmlReturn_t {
-    // SAFETY: `name` has `length` bytes by NVML's contract.
-    answer(device, None, |gpu| unsafe { write_text(name, length, gpu.spec.profile.name) })
+    answer_any(device, None, |gpu, slot| {
+        let mut text = gpu.spec.profile.name.to_owned();
+        if let Some(slot) = slot {
+            text.push_str(" MIG ");
+            text.push_str(slot.profile.name);
+        }
+        // SAFETY: `name` has `length` bytes by NVML's contract.
+        unsafe { write_text(name, length, &text) }
+    })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetUUID(device: nvmlDevice_t, uuid: *mut c_char, length: c_uint) -> nvmlReturn_t {
-    // SAFETY: `uuid` has `length` bytes by NVML's contract.
-    answer(device, None, |gpu| unsafe { write_text(uuid, length, &gpu.spec.uuid) })
+    answer_any(device, None, |gpu, slot| {
+        let text = slot.map_or(&gpu.spec.uuid, |slot| &slot.uuid);
+        // SAFETY: `uuid` has `length` bytes by NVML's contract.
+        unsafe { write_text(uuid, length, text) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -89,8 +116,9 @@ unsafe extern "C" fn nvmlDeviceGetSerial(device: nvmlDevice_t, serial: *mut c_ch
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetIndex(device: nvmlDevice_t, index: *mut c_uint) -> nvmlReturn_t {
+    let place = device.addr().checked_sub(1).and_then(state::place).and_then(|place| c_uint::try_from(place).ok());
     // SAFETY: `index` is valid or null by NVML's contract.
-    answer(device, None, |gpu| unsafe { write(index, gpu.index) })
+    answer(device, None, |gpu| unsafe { write(index, place.unwrap_or(gpu.index)) })
 }
 
 #[unsafe(no_mangle)]
@@ -146,30 +174,4 @@ unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: nvmlDevice_t, pci: *mut nvm
         // SAFETY: `pci` is valid or null by NVML's contract.
         unsafe { write(pci, info) }
     })
-}
-
-/// MIG can be had on some boards, and is off: issue enough for a caller to know that this is a whole GPU.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetMigMode(
-    device: nvmlDevice_t,
-    current: *mut c_uint,
-    pending: *mut c_uint,
-) -> nvmlReturn_t {
-    answer(device, Some(Call::MigMode), |gpu| {
-        if !gpu.spec.profile.mig_capable {
-            return code::NOT_SUPPORTED;
-        }
-        // SAFETY: both are valid or null by NVML's contract.
-        match unsafe { write(current, 0) } {
-            // SAFETY: as above.
-            code::SUCCESS => unsafe { write(pending, 0) },
-            refused => refused,
-        }
-    })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceIsMigDeviceHandle(device: nvmlDevice_t, is_mig: *mut c_uint) -> nvmlReturn_t {
-    // SAFETY: `is_mig` is valid or null by NVML's contract.
-    answer(device, None, |_| unsafe { write(is_mig, 0) })
 }

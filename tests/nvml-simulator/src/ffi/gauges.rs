@@ -1,17 +1,19 @@
-//! Utilisation, memory, power, energy, temperature and clocks.
+//! Utilisation, memory, power, energy, temperatures, fans and clocks.
 
 use std::ffi::{c_uint, c_ulonglong};
 use std::mem::size_of;
 
 use nvml_wrapper_sys::bindings::{
-    nvmlClockType_enum_NVML_CLOCK_COUNT, nvmlClockType_enum_NVML_CLOCK_MEM, nvmlDevice_t, nvmlMemory_t,
-    nvmlMemory_v2_t, nvmlReturn_t, nvmlUtilization_t,
+    nvmlBAR1Memory_t, nvmlClockType_enum_NVML_CLOCK_COUNT, nvmlClockType_enum_NVML_CLOCK_MEM,
+    nvmlClockType_enum_NVML_CLOCK_VIDEO, nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlReturn_t, nvmlUtilization_t,
 };
 
 use super::code;
 use super::out::write;
-use super::state::{answer, percent};
+use super::state::{answer, answer_any, percent};
+use crate::machine::View;
 use crate::scenario::call::{Answer, Call};
+use crate::scenario::mig::Slot;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
@@ -30,36 +32,40 @@ unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
 
 /// Version 1: the reserved part is inside `used`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, memory: *mut nvmlMemory_t) -> nvmlReturn_t {
-    answer(device, Some(Call::MemoryInfo), |gpu| {
-        let used = gpu.wide(Answer::MemoryUsed, gpu.state.memory_used + gpu.state.memory_reserved);
-        let value = nvmlMemory_t { total: gpu.state.memory_total, free: gpu.state.memory_free, used };
-        // SAFETY: `memory` is valid or null by NVML's contract.
-        unsafe { write(memory, value) }
+unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, info: *mut nvmlMemory_t) -> nvmlReturn_t {
+    answer_any(device, Some(Call::MemoryInfo), |gpu, slot| {
+        let [total, reserved, free, used] = memory(gpu, slot);
+        let value = nvmlMemory_t { total, free, used: gpu.wide(Answer::MemoryUsed, used + reserved) };
+        // SAFETY: `info` is valid or null by NVML's contract.
+        unsafe { write(info, value) }
     })
+}
+
+/// Total, reserved, free and used, of a GPU or of a MIG instance.
+fn memory(gpu: &View<'_>, slot: Option<&Slot>) -> [u64; 4] {
+    let state = &gpu.state;
+    match slot.map(|slot| gpu.instance(slot)) {
+        None => [state.memory_total, state.memory_reserved, state.memory_free, state.memory_used],
+        Some(own) => [own.memory_total, own.memory_reserved, own.memory_free, own.memory_used],
+    }
 }
 
 /// Version 2: free + used + reserved = total. The caller says the version that it means.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, memory: *mut nvmlMemory_v2_t) -> nvmlReturn_t {
-    answer(device, Some(Call::MemoryInfo), |gpu| {
-        if memory.is_null() {
+unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, info: *mut nvmlMemory_v2_t) -> nvmlReturn_t {
+    answer_any(device, Some(Call::MemoryInfo), |gpu, slot| {
+        if info.is_null() {
             return code::INVALID_ARGUMENT;
         }
         // SAFETY: not null, and then valid with its version set, by NVML's contract.
-        let version = unsafe { (*memory).version };
+        let version = unsafe { (*info).version };
         if version as usize != size_of::<nvmlMemory_v2_t>() | 2 << 24 {
             return code::VERSION_MISMATCH;
         }
-        let value = nvmlMemory_v2_t {
-            version,
-            total: gpu.state.memory_total,
-            reserved: gpu.state.memory_reserved,
-            free: gpu.state.memory_free,
-            used: gpu.wide(Answer::MemoryUsed, gpu.state.memory_used),
-        };
+        let [total, reserved, free, used] = memory(gpu, slot);
+        let value = nvmlMemory_v2_t { version, total, reserved, free, used: gpu.wide(Answer::MemoryUsed, used) };
         // SAFETY: not null, and valid.
-        unsafe { write(memory, value) }
+        unsafe { write(info, value) }
     })
 }
 
@@ -74,7 +80,9 @@ unsafe extern "C" fn nvmlDeviceGetPowerUsage(device: nvmlDevice_t, power: *mut c
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetEnforcedPowerLimit(device: nvmlDevice_t, limit: *mut c_uint) -> nvmlReturn_t {
     // SAFETY: `limit` is valid or null by NVML's contract.
-    answer(device, Some(Call::PowerLimit), |gpu| unsafe { write(limit, gpu.spec.profile.power_limit_mw) })
+    answer(device, Some(Call::PowerLimit), |gpu| unsafe {
+        write(limit, gpu.narrow(Answer::PowerLimit, gpu.spec.profile.power_limit_mw))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -112,9 +120,11 @@ unsafe extern "C" fn nvmlDeviceGetTemperature(
 unsafe extern "C" fn nvmlDeviceGetClockInfo(device: nvmlDevice_t, clock: c_uint, mhz: *mut c_uint) -> nvmlReturn_t {
     answer(device, Some(Call::ClockInfo), |gpu| match clock {
         // SAFETY: `mhz` is valid or null by NVML's contract.
-        nvmlClockType_enum_NVML_CLOCK_MEM => unsafe { write(mhz, gpu.state.memory_mhz) },
+        nvmlClockType_enum_NVML_CLOCK_MEM => unsafe { write(mhz, gpu.narrow(Answer::Clock, gpu.state.memory_mhz)) },
         // SAFETY: as above.
-        0..nvmlClockType_enum_NVML_CLOCK_COUNT => unsafe { write(mhz, gpu.state.sm_mhz) },
+        nvmlClockType_enum_NVML_CLOCK_VIDEO => unsafe { write(mhz, gpu.narrow(Answer::Clock, gpu.state.video_mhz)) },
+        // SAFETY: as above.
+        0..nvmlClockType_enum_NVML_CLOCK_COUNT => unsafe { write(mhz, gpu.narrow(Answer::Clock, gpu.state.sm_mhz)) },
         _ => code::INVALID_ARGUMENT,
     })
 }
@@ -125,7 +135,105 @@ unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(device: nvmlDevice_t, clock: c_ui
         // SAFETY: `mhz` is valid or null by NVML's contract.
         nvmlClockType_enum_NVML_CLOCK_MEM => unsafe { write(mhz, gpu.spec.profile.memory_mhz.1) },
         // SAFETY: as above.
+        nvmlClockType_enum_NVML_CLOCK_VIDEO => unsafe { write(mhz, gpu.spec.profile.video_mhz.1) },
+        // SAFETY: as above.
         0..nvmlClockType_enum_NVML_CLOCK_COUNT => unsafe { write(mhz, gpu.spec.profile.sm_mhz.1) },
         _ => code::INVALID_ARGUMENT,
+    })
+}
+
+/// How long the driver looks at encoder and decoder for one answer, in microseconds.
+const ENGINE_SAMPLING_US: c_uint = 167_000;
+
+/// Answers one engine's utilisation and how long it was looked at.
+unsafe fn engine(
+    device: nvmlDevice_t,
+    (call, falsified, position): (Call, Answer, usize),
+    utilization: *mut c_uint,
+    sampling_us: *mut c_uint,
+) -> nvmlReturn_t {
+    answer(device, Some(call), |gpu| {
+        let value = gpu.narrow(falsified, percent(gpu.state.engines[position]));
+        // SAFETY: both are valid or null by NVML's contract.
+        match unsafe { write(utilization, value) } {
+            // SAFETY: as above.
+            code::SUCCESS => unsafe { write(sampling_us, ENGINE_SAMPLING_US) },
+            refused => refused,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
+    device: nvmlDevice_t,
+    utilization: *mut c_uint,
+    sampling_us: *mut c_uint,
+) -> nvmlReturn_t {
+    // SAFETY: as NVML's contract has it.
+    unsafe { engine(device, (Call::EncoderUtilization, Answer::Encoder, 0), utilization, sampling_us) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetDecoderUtilization(
+    device: nvmlDevice_t,
+    utilization: *mut c_uint,
+    sampling_us: *mut c_uint,
+) -> nvmlReturn_t {
+    // SAFETY: as NVML's contract has it.
+    unsafe { engine(device, (Call::DecoderUtilization, Answer::Decoder, 1), utilization, sampling_us) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetBAR1MemoryInfo(device: nvmlDevice_t, memory: *mut nvmlBAR1Memory_t) -> nvmlReturn_t {
+    answer(device, Some(Call::Bar1MemoryInfo), |gpu| {
+        let (total, mapped) = (gpu.spec.profile.bar1_total, gpu.state.bar1_used);
+        let used = gpu.wide(Answer::Bar1Used, mapped);
+        let value = nvmlBAR1Memory_t { bar1Total: total, bar1Free: total.saturating_sub(mapped), bar1Used: used };
+        // SAFETY: `memory` is valid or null by NVML's contract.
+        unsafe { write(memory, value) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetNumFans(device: nvmlDevice_t, count: *mut c_uint) -> nvmlReturn_t {
+    // SAFETY: `count` is valid or null by NVML's contract.
+    answer(device, Some(Call::FanSpeed), |gpu| unsafe { write(count, c_uint::from(gpu.state.fan.is_some())) })
+}
+
+/// Fan 0 is the only one.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetFanSpeed_v2(device: nvmlDevice_t, fan: c_uint, speed: *mut c_uint) -> nvmlReturn_t {
+    answer(device, Some(Call::FanSpeed), |gpu| match gpu.state.fan {
+        None => code::NOT_SUPPORTED,
+        Some(_) if fan > 0 => code::INVALID_ARGUMENT,
+        // SAFETY: `speed` is valid or null by NVML's contract.
+        Some(percent) => unsafe { write(speed, gpu.narrow(Answer::FanSpeed, percent)) },
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetFanSpeed(device: nvmlDevice_t, speed: *mut c_uint) -> nvmlReturn_t {
+    // SAFETY: as for the newer symbol.
+    unsafe { nvmlDeviceGetFanSpeed_v2(device, 0, speed) }
+}
+
+/// Shutdown, slowdown, and the most for memory and core: 15, 12, 10 and 8 degrees above the temperature at 100 percent.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetTemperatureThreshold(
+    device: nvmlDevice_t,
+    threshold: c_uint,
+    temperature: *mut c_uint,
+) -> nvmlReturn_t {
+    answer(device, Some(Call::TemperatureThreshold), |gpu| {
+        let (core, memory) = (gpu.spec.profile.temperature_c.1, gpu.spec.profile.hbm_c.map(|range| range.1));
+        let limit = match threshold {
+            0 => Some(core + 15),
+            1 => Some(core + 12),
+            2 => memory.map(|memory| memory + 10),
+            3 => Some(core + 8),
+            _ => None,
+        };
+        // SAFETY: `temperature` is valid or null by NVML's contract.
+        limit.map_or(code::NOT_SUPPORTED, |limit| unsafe { write(temperature, limit) })
     })
 }

@@ -1,14 +1,18 @@
-//! The processes on a GPU, and their share of it.
+//! The processes on a GPU or a MIG instance, and their share of it; and the virtual GPUs on it.
 
 use std::ffi::{c_uint, c_ulonglong};
 
-use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlProcessInfo_t, nvmlProcessUtilizationSample_t, nvmlReturn_t};
+use nvml_wrapper_sys::bindings::{
+    nvmlDevice_t, nvmlProcessInfo_t, nvmlProcessUtilizationSample_t, nvmlReturn_t, nvmlVgpuInstance_t,
+};
 
 use super::code;
 use super::out::write_list;
-use super::state::{answer, percent};
+use super::state::{answer, answer_any, percent};
 use crate::machine::View;
+use crate::scenario::List;
 use crate::scenario::call::{Answer, Call};
+use crate::scenario::mig::Slot;
 
 /// The driver takes a sample of the processes this often, in milliseconds.
 const SAMPLING_MS: u64 = 100;
@@ -16,14 +20,16 @@ const SAMPLING_MS: u64 = 100;
 /// What a process has for an instance id on a GPU that is not split.
 const NO_INSTANCE: c_uint = c_uint::MAX;
 
-fn list(gpu: &View<'_>, graphics: bool) -> Vec<nvmlProcessInfo_t> {
-    let processes = gpu.state.processes.iter().filter(|process| process.graphics == graphics);
+/// Of a GPU that is split: those of all its instances.
+fn list(gpu: &View<'_>, slot: Option<&Slot>, list: List) -> Vec<nvmlProcessInfo_t> {
+    let own = |id: Option<u32>| slot.is_none_or(|slot| Some(slot.gpu_instance) == id);
+    let processes = gpu.state.processes.iter().filter(|process| process.list == list && own(process.gpu_instance));
     processes
         .map(|process| nvmlProcessInfo_t {
             pid: process.pid,
             usedGpuMemory: gpu.wide(Answer::ProcessMemory, process.memory_bytes),
-            gpuInstanceId: NO_INSTANCE,
-            computeInstanceId: NO_INSTANCE,
+            gpuInstanceId: process.gpu_instance.unwrap_or(NO_INSTANCE),
+            computeInstanceId: process.gpu_instance.map_or(NO_INSTANCE, |_| 0),
         })
         .collect()
 }
@@ -34,8 +40,10 @@ unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     count: *mut c_uint,
     infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t {
-    // SAFETY: `count` and `infos` are as `write_list` wants them by NVML's contract.
-    answer(device, Some(Call::ComputeProcesses), |gpu| unsafe { write_list(infos, count, list(gpu, false)) })
+    answer_any(device, Some(Call::ComputeProcesses), |gpu, slot| {
+        // SAFETY: `count` and `infos` are as `write_list` wants them by NVML's contract.
+        unsafe { write_list(infos, count, list(gpu, slot, List::Compute)) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -44,8 +52,36 @@ unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
     count: *mut c_uint,
     infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t {
-    // SAFETY: `count` and `infos` are as `write_list` wants them by NVML's contract.
-    answer(device, Some(Call::GraphicsProcesses), |gpu| unsafe { write_list(infos, count, list(gpu, true)) })
+    answer_any(device, Some(Call::GraphicsProcesses), |gpu, slot| {
+        // SAFETY: `count` and `infos` are as `write_list` wants them by NVML's contract.
+        unsafe { write_list(infos, count, list(gpu, slot, List::Graphics)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
+    device: nvmlDevice_t,
+    count: *mut c_uint,
+    infos: *mut nvmlProcessInfo_t,
+) -> nvmlReturn_t {
+    answer_any(device, Some(Call::MpsProcesses), |gpu, slot| {
+        // SAFETY: `count` and `infos` are as `write_list` wants them by NVML's contract.
+        unsafe { write_list(infos, count, list(gpu, slot, List::Mps)) }
+    })
+}
+
+/// Virtual GPUs are numbered from 1.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nvmlDeviceGetActiveVgpus(
+    device: nvmlDevice_t,
+    count: *mut c_uint,
+    vgpus: *mut nvmlVgpuInstance_t,
+) -> nvmlReturn_t {
+    answer(device, Some(Call::ActiveVgpus), |gpu| match gpu.spec.vgpus {
+        // SAFETY: `count` and `vgpus` are as `write_list` wants them by NVML's contract.
+        Some(running) => unsafe { write_list(vgpus, count, (1..=running).collect()) },
+        None => code::NOT_SUPPORTED,
+    })
 }
 
 /// Samples after `last_seen` (µs of the simulated clock). None, as on an idle GPU, is NOT_FOUND.

@@ -6,18 +6,12 @@ use nvml_wrapper_sys::bindings::nvmlReturn_t;
 
 use super::code;
 use super::out::{write, write_text};
-use super::state::simulator;
+use super::state::{self, init, simulator};
 use crate::scenario::Scenario;
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlInit_v2() -> nvmlReturn_t {
-    match simulator().init() {
-        Ok(()) => code::SUCCESS,
-        Err(error) => {
-            eprintln!("contador's NVML simulator cannot start: {error}");
-            code::INVALID_ARGUMENT
-        }
-    }
+    init()
 }
 
 #[unsafe(no_mangle)]
@@ -31,13 +25,20 @@ extern "C" fn nvmlShutdown() -> nvmlReturn_t {
 }
 
 fn with(answer: impl FnOnce(&Scenario) -> nvmlReturn_t) -> nvmlReturn_t {
-    simulator().machine().map_or(code::UNINITIALIZED, |machine| answer(machine.scenario()))
+    let mut simulator = simulator();
+    simulator.settle();
+    simulator.machine().map_or(code::UNINITIALIZED, |machine| answer(machine.scenario()))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlSystemGetDriverVersion(version: *mut c_char, length: c_uint) -> nvmlReturn_t {
-    // SAFETY: `version` has `length` bytes by NVML's contract.
-    with(|scenario| unsafe { write_text(version, length, &scenario.driver_version) })
+    let mut simulator = simulator();
+    simulator.settle();
+    match simulator.driver_version() {
+        // SAFETY: `version` has `length` bytes by NVML's contract.
+        Some(text) => unsafe { write_text(version, length, &text) },
+        None => code::UNINITIALIZED,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -60,8 +61,11 @@ unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) -> n
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvmlDeviceGetCount_v2(count: *mut c_uint) -> nvmlReturn_t {
-    // SAFETY: `count` is valid or null by NVML's contract.
-    with(|scenario| unsafe { write(count, c_uint::try_from(scenario.gpus.len()).unwrap_or(c_uint::MAX)) })
+    match state::count() {
+        // SAFETY: `count` is valid or null by NVML's contract.
+        Ok(gpus) => unsafe { write(count, c_uint::try_from(gpus).unwrap_or(c_uint::MAX)) },
+        Err(refused) => refused,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -75,6 +79,7 @@ extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char {
         code::NOT_FOUND => c"Not Found",
         code::INSUFFICIENT_SIZE => c"Insufficient Size",
         code::TIMEOUT => c"Timeout",
+        code::DRIVER_NOT_LOADED => c"Driver Not Loaded",
         code::GPU_IS_LOST => c"GPU is lost",
         code::RESET_REQUIRED => c"GPU requires reset",
         code::NO_DATA => c"No data",

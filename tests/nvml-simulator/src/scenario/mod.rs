@@ -1,12 +1,17 @@
 //! The scenario: which GPUs the machine has and what they do over time.
 //!
-//! A TOML file is read into `raw` (unknown keys are refused there), whose time lines become curves in `values`,
-//! and checked into the [`Scenario`] here, so that whatever is accepted can be simulated. [`call`] names the NVML
-//! calls that a scenario can refuse or falsify. An example with every key is `scenarios/example.toml` beside this
-//! crate's source.
+//! A TOML file is read into `raw` (unknown keys are refused there), whose time lines become curves in `values`, those of
+//! CSV files by `trace`; what is said of a GPU's [`board`] is compared with its model, and how it is split with the board's
+//! profiles by [`mig`]; and all is checked into the [`Scenario`] here, so that whatever is accepted can be simulated.
+//! [`call`] names the NVML calls that a scenario can refuse or falsify, and [`fault`] what can go wrong while it runs. An
+//! example with every key is `scenarios/example.toml` beside this crate's source.
 
+pub mod board;
 pub mod call;
+pub mod fault;
+pub mod mig;
 mod raw;
+mod trace;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +21,10 @@ use uuid::Uuid;
 
 use crate::curve::Curve;
 use crate::profiles::{PROFILES, Profile, profile};
+use board::{Board, Written};
 use call::{Answer, Call, Refusal};
+use fault::FaultSpec;
+use mig::MigSpec;
 
 /// A checked scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +37,10 @@ pub struct Scenario {
     pub cuda_version: i32,
     /// The GPUs, by index.
     pub gpus: Vec<GpuSpec>,
+    /// What goes wrong, and when.
+    pub faults: Vec<FaultSpec>,
+    /// A file with more of it, which may change at any time.
+    pub control: Option<PathBuf>,
 }
 
 /// One GPU of a scenario.
@@ -40,12 +52,22 @@ pub struct GpuSpec {
     pub uuid: String,
     /// Utilisation in thousandths of a percent; absent: what the living processes add up to.
     pub utilization: Option<Curve>,
+    /// Utilisation of encoder and decoder in thousandths of a percent.
+    pub engines: [Curve; 2],
     /// Used memory in bytes; absent: what the living processes add up to.
     pub memory: Option<Curve>,
     /// Idle (no utilisation, no memory used) while none of its processes lives.
     pub idle_without_processes: bool,
     /// The processes that can hold it.
     pub processes: Vec<ProcessSpec>,
+    /// What is said of its board.
+    pub board: Board,
+    /// The driver numbers the fields of 251 and on as 580.82 does.
+    pub fields_moved: bool,
+    /// How it is split, while its MIG mode is on.
+    pub mig: Option<MigSpec>,
+    /// Virtual GPUs that run on it, where the driver is a vGPU host.
+    pub vgpus: Option<u32>,
     /// Calls that answer an error.
     pub refused: BTreeMap<Call, Refusal>,
     /// Values that are replaced by another, however impossible.
@@ -61,8 +83,21 @@ pub struct ProcessSpec {
     pub memory_bytes: u64,
     /// Their share of the SMs in thousandths of a percent, shared by all of them.
     pub sm_util: u64,
-    /// In the graphics list instead of the compute list.
-    pub graphics: bool,
+    /// Which of the driver's lists they are in.
+    pub list: List,
+    /// What of [`MigSpec::loads`] they are of; absent on a whole GPU.
+    pub instance: Option<usize>,
+}
+
+/// One of the driver's lists of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum List {
+    /// Compute contexts.
+    Compute,
+    /// Graphics contexts.
+    Graphics,
+    /// Clients of an MPS server.
+    Mps,
 }
 
 /// How a scenario names processes.
@@ -167,11 +202,16 @@ impl Scenario {
             path: path.to_owned(),
             message: error.to_string().trim_end().to_owned(),
         })?;
-        check(raw, seed).map_err(|Fault { key, fault }| ScenarioError::Value { path: path.to_owned(), key, fault })
+        let folder = path.parent().unwrap_or(Path::new(""));
+        check(raw, seed, folder).map_err(|Fault { key, fault }| ScenarioError::Value {
+            path: path.to_owned(),
+            key,
+            fault,
+        })
     }
 }
 
-fn check(raw: raw::Scenario, seed: Seed<'_>) -> Result<Scenario, Fault> {
+fn check(raw: raw::Scenario, seed: Seed<'_>, folder: &Path) -> Result<Scenario, Fault> {
     let cuda_version = values::cuda_version("cuda_version", &raw.cuda_version)?;
     let seed = seed.forced.or(raw.seed.as_deref()).or(seed.otherwise).unwrap_or(DEFAULT_SEED);
     let mut gpus = Vec::new();
@@ -188,7 +228,16 @@ fn check(raw: raw::Scenario, seed: Seed<'_>) -> Result<Scenario, Fault> {
             ));
         }
         for _ in 0..gpu.count {
-            let spec = check_gpu(&key, gpu, seed, gpus.len())?;
+            let mut spec = check_gpu(&key, gpu, folder)?;
+            spec.uuid = match &gpu.uuid {
+                Some(uuid) => values::gpu_uuid(&format!("{key}.uuid"), uuid)?,
+                None => derived_uuid(seed, gpus.len()),
+            };
+            spec.fields_moved = values::fields_moved(&raw.driver_version);
+            if let Some((mig, processes)) = mig::check(&key, gpu, folder, &spec)? {
+                spec.mig = Some(mig);
+                spec.processes = processes;
+            }
             if !seen.insert(spec.uuid.clone()) {
                 return Err(Fault::new(
                     format!("{key}.uuid"),
@@ -198,20 +247,27 @@ fn check(raw: raw::Scenario, seed: Seed<'_>) -> Result<Scenario, Fault> {
             gpus.push(spec);
         }
     }
-    Ok(Scenario { driver_version: raw.driver_version, nvml_version: raw.nvml_version, cuda_version, gpus })
+    let faults = fault::check_all(&raw.fault, gpus.len())?;
+    let control = raw.faults.map(|path| folder.join(path));
+    let (driver_version, nvml_version) = (raw.driver_version, raw.nvml_version);
+    Ok(Scenario { driver_version, nvml_version, cuda_version, gpus, faults, control })
 }
 
-fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuSpec, Fault> {
+/// All but its UUID and what its driver is like.
+fn check_gpu(key: &str, raw: &raw::Gpu, folder: &Path) -> Result<GpuSpec, Fault> {
     let profile = profile(&raw.model).ok_or_else(|| {
-        let known: Vec<_> = PROFILES.iter().map(|p| p.key).collect();
+        let known = PROFILES.map(|p| p.key);
         Fault::new(
             format!("{key}.model"),
             format!("\"{}\" is unknown: expected one of {}", raw.model, known.join(", ")),
         )
     })?;
     let capacity = profile.memory_total - profile.memory_reserved;
-    let utilization = raw.utilization.as_ref().map(|v| values::percent_curve(&format!("{key}.utilization"), v));
-    let memory = raw.memory_mib.as_ref().map(|v| values::mib_curve(&format!("{key}.memory_mib"), v, capacity));
+    let percents = |name: &str, value: &Option<toml::Value>| {
+        value.as_ref().map(|v| values::percent_curve(&format!("{key}.{name}"), v, folder)).transpose()
+    };
+    let engine = |name, value| Ok(percents(name, value)?.unwrap_or_else(|| Curve::constant(0)));
+    let memory = raw.memory_mib.as_ref().map(|v| values::mib_curve(&format!("{key}.memory_mib"), v, folder, capacity));
     let mut processes = Vec::new();
     for (position, process) in raw.process.iter().enumerate() {
         processes.push(check_process(&format!("{key}.process[{position}]"), process, capacity)?);
@@ -222,32 +278,55 @@ fn check_gpu(key: &str, raw: &raw::Gpu, seed: &str, index: usize) -> Result<GpuS
             format!("{held} bytes together: expected at most {capacity}, what the GPU has beside its reserved memory");
         return Err(Fault::new(format!("{key}.process"), fault));
     }
-    let mut refused = BTreeMap::new();
-    for name in &raw.unsupported {
-        refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
-    }
-    for (name, error) in &raw.errors {
-        let key = format!("{key}.errors");
-        refused.insert(Call::parse(&key, name)?, Refusal::parse(&format!("{key}.{name}"), error)?);
-    }
-    let mut answers = BTreeMap::new();
-    for (name, value) in &raw.answers {
-        let key = format!("{key}.answers");
-        answers.insert(Answer::parse(&key, name)?, values::answer(&format!("{key}.{name}"), value)?);
-    }
+    let written = Written {
+        nvlink: raw.nvlink.as_ref(),
+        ecc: raw.ecc,
+        remapped_rows: raw.remapped_rows,
+        pcie: raw.pcie,
+        throttle: raw.throttle.as_deref(),
+    };
     Ok(GpuSpec {
         profile,
-        uuid: match &raw.uuid {
-            Some(uuid) => values::gpu_uuid(&format!("{key}.uuid"), uuid)?,
-            None => derived_uuid(seed, index),
-        },
-        utilization: utilization.transpose()?,
+        uuid: String::new(),
+        utilization: percents("utilization", &raw.utilization)?,
+        engines: [engine("encoder", &raw.encoder)?, engine("decoder", &raw.decoder)?],
         memory: memory.transpose()?,
         idle_without_processes: raw.idle_without_processes,
         processes,
-        refused,
-        answers,
+        board: board::check(key, &written, profile)?,
+        fields_moved: false,
+        mig: None,
+        vgpus: raw.vgpus,
+        refused: refused(key, &raw.unsupported, &raw.errors)?,
+        answers: answers(key, &raw.answers)?,
     })
+}
+
+/// Calls that answer an error, by the keys `unsupported` and `errors`.
+fn refused(
+    key: &str,
+    unsupported: &[String],
+    errors: &BTreeMap<String, String>,
+) -> Result<BTreeMap<Call, Refusal>, Fault> {
+    let mut refused = BTreeMap::new();
+    for name in unsupported {
+        refused.insert(Call::parse(&format!("{key}.unsupported"), name)?, Refusal::NotSupported);
+    }
+    for (name, error) in errors {
+        let key = format!("{key}.errors");
+        refused.insert(Call::parse(&key, name)?, Refusal::parse(&format!("{key}.{name}"), error)?);
+    }
+    Ok(refused)
+}
+
+/// Values that are replaced, by the key `answers`.
+fn answers(key: &str, raw: &BTreeMap<String, toml::Value>) -> Result<BTreeMap<Answer, u64>, Fault> {
+    let mut answers = BTreeMap::new();
+    for (name, value) in raw {
+        let key = format!("{key}.answers");
+        answers.insert(Answer::parse(&key, name)?, values::answer(&format!("{key}.{name}"), value)?);
+    }
+    Ok(answers)
 }
 
 fn check_process(key: &str, raw: &raw::Process, capacity: u64) -> Result<ProcessSpec, Fault> {
@@ -260,11 +339,18 @@ fn check_process(key: &str, raw: &raw::Process, capacity: u64) -> Result<Process
         }
         _ => return Err(Fault::new(key, "expected either pid or environ")),
     };
+    let list = match (raw.graphics, raw.mps) {
+        (false, false) => List::Compute,
+        (true, false) => List::Graphics,
+        (false, true) => List::Mps,
+        (true, true) => return Err(Fault::new(key, "expected either graphics or mps")),
+    };
     Ok(ProcessSpec {
         which,
         memory_bytes: values::mib(&format!("{key}.memory_mib"), raw.memory_mib, capacity)?,
         sm_util: values::percent(&format!("{key}.sm_util"), raw.sm_util)?,
-        graphics: raw.graphics,
+        list,
+        instance: None,
     })
 }
 

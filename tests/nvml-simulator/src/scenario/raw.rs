@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Value;
 
+use super::board::{Ecc, Links, PcieLink, RemappedRows};
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
@@ -19,6 +21,10 @@ pub(super) struct Scenario {
     pub cuda_version: String,
     #[serde(default)]
     pub gpu: Vec<Gpu>,
+    #[serde(default)]
+    pub fault: Vec<super::fault::Raw>,
+    /// A file with more of it.
+    pub faults: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -28,14 +34,31 @@ pub(super) struct Gpu {
     #[serde(default = "one")]
     pub count: u32,
     pub uuid: Option<String>,
-    /// Percent: a number, `[{ at = "0s", value = 20 }, …]`, or `{ wave = { min, max, period } }`.
+    /// Percent: a number, `[{ at = "0s", value = 20 }, …]`, `{ wave = { min, max, period } }`, or a CSV file's
+    /// `{ csv, time, value, time_unit, scale }`.
     pub utilization: Option<Value>,
+    /// Percent: as `utilization`.
+    pub encoder: Option<Value>,
+    /// Percent: as `utilization`.
+    pub decoder: Option<Value>,
     /// MiB: as `utilization`.
     pub memory_mib: Option<Value>,
     #[serde(default)]
     pub idle_without_processes: bool,
     #[serde(default)]
     pub process: Vec<Process>,
+    pub nvlink: Option<Links>,
+    pub ecc: Option<Ecc>,
+    pub remapped_rows: Option<RemappedRows>,
+    pub pcie: Option<PcieLink>,
+    /// Why clocks are held down.
+    pub throttle: Option<Vec<String>>,
+    /// MIG profiles, or `[{ at, layout }, …]`; present: MIG mode is on.
+    pub mig: Option<Value>,
+    #[serde(default)]
+    pub instance: Vec<Instance>,
+    /// Virtual GPUs that run on it; present: the driver is a vGPU host.
+    pub vgpus: Option<u32>,
     /// Calls that answer NVML_ERROR_NOT_SUPPORTED.
     #[serde(default)]
     pub unsupported: Vec<String>,
@@ -58,6 +81,20 @@ pub(super) struct Process {
     pub sm_util: f64,
     #[serde(default)]
     pub graphics: bool,
+    #[serde(default)]
+    pub mps: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Instance {
+    pub profile: String,
+    /// As of a GPU.
+    pub utilization: Option<Value>,
+    /// As of a GPU.
+    pub memory_mib: Option<Value>,
+    #[serde(default)]
+    pub process: Vec<Process>,
 }
 
 fn driver_version() -> String {

@@ -39,7 +39,7 @@ fn a_seed_is_forced_or_the_scenarios_own_or_the_callers() {
 fn the_example_file_is_a_scenario() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/example.toml");
     let scenario = Scenario::read(&path, Seed::default()).expect("the example");
-    assert_eq!(scenario.gpus.len(), 4);
+    assert_eq!(scenario.gpus.len(), 6);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn faults_name_path_key_and_expectation() {
     let gpu = "[[gpu]]\nmodel = \"l4\"\n";
     assert_eq!(
         fault("[[gpu]]\nmodel = \"v100\""),
-        "s.toml: gpu[0].model: \"v100\" is unknown: expected one of a100-80gb, h100-80gb, h200-141gb, l4, rtx-4090"
+        "s.toml: gpu[0].model: \"v100\" is unknown: expected one of a100-80gb, b200-180gb, h100-80gb, h200-141gb, l4, rtx-4090"
     );
     assert_eq!(
         fault(&format!("{gpu}utilization = 120")),
@@ -103,6 +103,77 @@ fn faults_name_path_key_and_expectation() {
             .to_string()
             .contains("/nonexistent/s.toml: No such file or directory (os error 2): expected a readable scenario file")
     );
+}
+
+#[test]
+fn a_gpu_is_split_by_names_or_by_what_its_instances_are() {
+    let split = |text: &str| {
+        let gpu = parse(&format!("[[gpu]]\nmodel = \"h100-80gb\"\n{text}")).expect("a scenario").gpus.remove(0);
+        let mig = gpu.mig.expect("mode on");
+        let slots = mig.places(0).iter().map(|slot| slot.as_ref().map(|slot| (slot.profile.name, slot.gpu_instance)));
+        slots.collect::<Vec<_>>()
+    };
+    assert_eq!(split("mig = []"), []);
+    let three = [Some(("3g.40gb", 1)), None, Some(("1g.10gb", 11))];
+    assert_eq!(split("mig = [\"3g.40gb\", \"-\", \"1g.10gb\"]"), three);
+    assert_eq!(split("[[gpu.instance]]\nprofile = \"7g.80gb\""), [Some(("7g.80gb", 0))]);
+    assert_eq!(split("mig = [{ at = \"1s\", layout = [\"7g.80gb\"] }]"), [], "before the first there is none");
+    assert!(parse("[[gpu]]\nmodel = \"h100-80gb\"").expect("a scenario").gpus[0].mig.is_none());
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name() {
+    let fault = |text: &str| fault(&format!("[[gpu]]\nmodel = \"h100-80gb\"\n{text}"));
+    assert_eq!(
+        fault("mig = [\"3g.41gb\"]"),
+        "s.toml: gpu[0].mig: \"3g.41gb\" is no profile of h100-80gb: expected one of 1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"
+    );
+    assert_eq!(
+        fault("mig = [\"4g.40gb\", \"4g.40gb\"]"),
+        "s.toml: gpu[0].mig: 4g.40gb, 4g.40gb don't fit together: expected 7 compute and 8 memory slices, and places that the board has"
+    );
+    assert!(fault("mig = \"7g.80gb\"").contains("gpu[0].mig: \"7g.80gb\": expected [\"1g.10gb\", …] or "));
+    assert!(
+        fault("mig = [{ at = \"2s\", layout = [] }, { at = \"2s\", layout = [] }]").contains("expected rising times")
+    );
+    assert!(fault("utilization = 3\nmig = []").contains("expected them in [[gpu.instance]]"));
+    assert!(
+        fault("mig = [\"7g.80gb\"]\n[[gpu.instance]]\nprofile = \"1g.10gb\"")
+            .contains("gpu[0].instance[0].profile: no instance \"1g.10gb\" is left for it: expected one in mig")
+    );
+    assert!(
+        fault("[[gpu.instance]]\nprofile = \"1g.10gb\"\nmemory_mib = 9984")
+            .contains("gpu[0].instance[0].memory_mib: 9984 MiB: expected a number from 0 to 9915")
+    );
+    assert!(fault("[[gpu.process]]\npid = 1\ngraphics = true\nmps = true").contains("expected either graphics or mps"));
+    let l4 = parse("[[gpu]]\nmodel = \"l4\"\nmig = []").expect_err("a fault").to_string();
+    assert_eq!(l4, "s.toml: gpu[0].mig: l4 can't be split: expected no mig");
+}
+
+#[test]
+fn a_board_has_only_what_its_model_has() {
+    let (h100, rtx) = ("[[gpu]]\nmodel = \"h100-80gb\"\n", "[[gpu]]\nmodel = \"rtx-4090\"\n");
+    for (text, expected) in [
+        (format!("{h100}nvlink = {{ down = [17, 18] }}"), "nvlink: link 18: expected 0 to 17"),
+        (format!("{h100}nvlink = {{ errors = [{{ link = 18 }}] }}"), "nvlink: link 18: expected 0 to 17"),
+        (format!("{h100}nvlink = {{ counter_bits = 65 }}"), "nvlink.counter_bits: 65: expected 1 to 64"),
+        (format!("{h100}pcie = {{ counter_bits = 0 }}"), "pcie.counter_bits: 0: expected 1 to 64"),
+        (format!("{rtx}nvlink = {{}}"), "nvlink: rtx-4090 has none: expected no such key"),
+        (format!("{rtx}ecc = {{ enabled = false }}"), "ecc: rtx-4090 has none: expected no such key"),
+        (format!("{rtx}remapped_rows = {{}}"), "remapped_rows: rtx-4090 has none: expected no such key"),
+        (
+            format!("{rtx}throttle = [\"heat\"]"),
+            "throttle: \"heat\" is not a reason: expected one of idle, application_clocks, sw_power_cap, hw_slowdown, \
+             sync_boost, sw_thermal, hw_thermal, hw_power_brake, display_clocks",
+        ),
+    ] {
+        assert_eq!(fault(&text), format!("s.toml: gpu[0].{expected}"));
+    }
+    assert!(fault(&format!("{h100}nvlink = {{ broken = [1] }}")).contains("unknown field `broken`"));
+    let gpus =
+        parse(&format!("driver_version = \"580.82\"\n{h100}nvlink = {{ down = [3] }}")).expect("a scenario").gpus;
+    assert!(gpus[0].fields_moved && gpus[0].board.nvlink.down.contains(&3));
+    assert!(!parse(h100).expect("a scenario").gpus[0].fields_moved);
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! Values of a scenario file, from what is written to what is simulated: percents to thousandths of a percent,
-//! MiB to bytes, durations to milliseconds, time lines and waves to curves.
+//! MiB to bytes, durations to milliseconds, time lines, waves and traces to curves.
+
+use std::path::Path;
 
 use toml::Value;
 use uuid::Uuid;
 
 use super::Fault;
+use super::trace::Trace;
 use crate::curve::Curve;
 
 const MIB: f64 = 1_048_576.0;
 
 /// Three centuries: long enough, and every integral stays far inside its integers.
-const LONGEST_MS: f64 = 1e13;
+pub(super) const LONGEST_MS: f64 = 1e13;
 
 /// Thousandths of a percent.
 pub(super) fn percent(key: &str, value: f64) -> Result<u64, Fault> {
@@ -29,7 +32,7 @@ pub(super) fn mib(key: &str, value: f64, capacity: u64) -> Result<u64, Fault> {
     })
 }
 
-fn scaled(value: f64, by: f64, most: f64) -> Option<u64> {
+pub(super) fn scaled(value: f64, by: f64, most: f64) -> Option<u64> {
     if !(0.0..=most).contains(&value) {
         return None;
     }
@@ -39,16 +42,21 @@ fn scaled(value: f64, by: f64, most: f64) -> Option<u64> {
 }
 
 /// A curve in thousandths of a percent.
-pub(super) fn percent_curve(key: &str, value: &Value) -> Result<Curve, Fault> {
-    curve(key, value, percent)
+pub(super) fn percent_curve(key: &str, value: &Value, folder: &Path) -> Result<Curve, Fault> {
+    curve(key, value, folder, percent)
 }
 
 /// A curve in bytes, at most `capacity`.
-pub(super) fn mib_curve(key: &str, value: &Value, capacity: u64) -> Result<Curve, Fault> {
-    curve(key, value, |key, value| mib(key, value, capacity))
+pub(super) fn mib_curve(key: &str, value: &Value, folder: &Path, capacity: u64) -> Result<Curve, Fault> {
+    curve(key, value, folder, |key, value| mib(key, value, capacity))
 }
 
-fn curve(key: &str, value: &Value, unit: impl Fn(&str, f64) -> Result<u64, Fault>) -> Result<Curve, Fault> {
+fn curve(
+    key: &str,
+    value: &Value,
+    folder: &Path,
+    unit: impl Fn(&str, f64) -> Result<u64, Fault>,
+) -> Result<Curve, Fault> {
     match value {
         Value::Integer(_) | Value::Float(_) => Ok(Curve::constant(unit(key, number(key, value)?)?)),
         Value::Array(points) => {
@@ -62,6 +70,10 @@ fn curve(key: &str, value: &Value, unit: impl Fn(&str, f64) -> Result<u64, Fault
                 }));
             }
             Curve::line(line).map_err(|error| Fault::new(key, error.to_string()))
+        }
+        Value::Table(table) if table.contains_key("csv") => {
+            let points = Trace::written(key, table, folder)?.points(key, |value| unit(key, value))?;
+            Curve::line(points).map_err(|error| Fault::new(key, error.to_string()))
         }
         Value::Table(_) => {
             let [wave] = fields(key, value, ["wave"])?;
@@ -77,14 +89,18 @@ fn curve(key: &str, value: &Value, unit: impl Fn(&str, f64) -> Result<u64, Fault
         other => Err(Fault::new(
             key,
             format!(
-                "{other}: expected a number, a time line [{{ at, value }}, …] or {{ wave = {{ min, max, period }} }}"
+                "{other}: expected a number, a time line [{{ at, value }}, …], {{ wave = {{ min, max, period }} }} or {{ csv, time, value }}"
             ),
         )),
     }
 }
 
 /// Exactly these fields of a table.
-fn fields<'v, const N: usize>(key: &str, value: &'v Value, names: [&str; N]) -> Result<[&'v Value; N], Fault> {
+pub(super) fn fields<'v, const N: usize>(
+    key: &str,
+    value: &'v Value,
+    names: [&str; N],
+) -> Result<[&'v Value; N], Fault> {
     let expected = || format!("expected {{ {} }}", names.join(", "));
     let table = value.as_table().ok_or_else(|| Fault::new(key, format!("{value}: {}", expected())))?;
     if let Some(unknown) = table.keys().find(|name| !names.contains(&name.as_str())) {
@@ -107,7 +123,7 @@ fn number(key: &str, value: &Value) -> Result<f64, Fault> {
 }
 
 /// Milliseconds of `"250ms"`, `"30s"`, `"5m"` or `"1h"`; a bare number has no unit and is refused.
-fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
+pub(super) fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
     let fault = || {
         Fault::new(
             key,
@@ -117,14 +133,25 @@ fn duration(key: &str, value: &Value) -> Result<u64, Fault> {
     let text = value.as_str().ok_or_else(fault)?;
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(fault)?;
     let (digits, unit) = text.split_at(split);
-    let scale = match unit {
-        "ms" => 1.0,
-        "s" => 1_000.0,
-        "m" => 60_000.0,
-        "h" => 3_600_000.0,
-        _ => return Err(fault()),
-    };
+    let scale = milliseconds(unit).ok_or_else(fault)?;
     digits.parse::<f64>().ok().and_then(|number| scaled(number, scale, LONGEST_MS / scale)).ok_or_else(fault)
+}
+
+/// Milliseconds in one of a unit of time.
+pub(super) fn milliseconds(unit: &str) -> Option<f64> {
+    match unit {
+        "ms" => Some(1.0),
+        "s" => Some(1_000.0),
+        "m" => Some(60_000.0),
+        "h" => Some(3_600_000.0),
+        _ => None,
+    }
+}
+
+/// True for drivers that number the fields of 251 and on anew: 580.82 and later.
+pub(super) fn fields_moved(driver_version: &str) -> bool {
+    let mut parts = driver_version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (580, 82)
 }
 
 /// 12080 for `12.8`.

@@ -1,0 +1,277 @@
+//! NVLinks: how many there are and are up, bytes and errors, of each and of all together.
+//!
+//! Which links a board has is found out once. Their states are asked at every sample; their bytes are fields, in the one call
+//! for all fields; their error counters, a call for each link and kind, at most every ten seconds: in between the last
+//! reading holds.
+
+use contador_schemas::names::{self, Fixed};
+use nvml_wrapper::enum_wrappers::nv_link::ErrorCounter;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::sys_exports::field_id::{
+    NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS as RECOVERIES, NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES as RECEIVED,
+    NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES as SENT, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX as RECEIVED_KIB,
+    NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX as SENT_KIB,
+};
+use nvml_wrapper_sys::bindings::NVML_NVLINK_MAX_LINKS;
+
+use super::answer::{known_64, reading};
+use super::asking::Asking;
+use super::fields::{ALL_LINKS, Field, FieldAnswers};
+use crate::sensors::measure::Varying;
+use crate::sensors::{Number, Reading};
+
+/// How long a reading of the error counters holds, in milliseconds.
+const ERRORS_MS: i64 = 10_000;
+
+const STATE: &str = "nvmlDeviceGetNvLinkState";
+
+/// A direction: its attribute, the fields in KiB and in bytes, and the place of its sum.
+const DIRECTIONS: [(Fixed, u32, u32, usize); 2] = [
+    (&[(names::IO_DIRECTION, "transmit")], SENT_KIB, SENT, 0),
+    (&[(names::IO_DIRECTION, "receive")], RECEIVED_KIB, RECEIVED, 1),
+];
+
+/// A kind of error: of a link, of all of them, and how it is asked for.
+const ERRORS: [(Fixed, Fixed, &str, ErrorCounter); 4] = [
+    (
+        &[(names::ERROR_TYPE, "replay")],
+        &[(names::ERROR_TYPE, "nvlink_replay")],
+        "nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY",
+        ErrorCounter::DlReplay,
+    ),
+    (
+        &[(names::ERROR_TYPE, "recovery")],
+        &[(names::ERROR_TYPE, "nvlink_recovery")],
+        "nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY",
+        ErrorCounter::DlRecovery,
+    ),
+    (
+        &[(names::ERROR_TYPE, "crc_flit")],
+        &[(names::ERROR_TYPE, "nvlink_crc_flit")],
+        "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT",
+        ErrorCounter::DlCrcFlit,
+    ),
+    (
+        &[(names::ERROR_TYPE, "crc_data")],
+        &[(names::ERROR_TYPE, "nvlink_crc_data")],
+        "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_DATA",
+        ErrorCounter::DlCrcData,
+    ),
+];
+
+/// Numbers of links, as attributes have them.
+const NUMBERS: [&str; NVML_NVLINK_MAX_LINKS as usize] =
+    ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17"];
+
+/// The links of one GPU, and what must be kept of them.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// Those that the board has; none when it has none, or that is not known.
+    existing: Vec<u32>,
+    /// The last known value of each counter of each existing link: a link that is down may not tell it, and a sum that it
+    /// drops out of would look like one that has started again. Two directions, and four kinds of error.
+    last: [Vec<u64>; 6],
+    /// When the error counters were asked, and what they were: for each link the four kinds.
+    errors: Option<(i64, Vec<[Reading<u64>; 4]>)>,
+}
+
+/// The states of a board's links, or why there are none.
+pub(super) type States = Reading<Vec<Reading<bool>>>;
+
+impl Links {
+    /// The state of each link.
+    pub(super) fn states(&mut self, asking: &mut Asking<'_, '_>) -> States {
+        if self.existing.is_empty() {
+            return self.find(asking);
+        }
+        let states = self.existing.iter().map(|link| state(asking, *link));
+        Reading::Value(states.collect())
+    }
+
+    /// Finds out which links there are: those that tell a state.
+    fn find(&mut self, asking: &mut Asking<'_, '_>) -> States {
+        let (mut found, mut none) = (Vec::new(), None);
+        for link in 0..NVML_NVLINK_MAX_LINKS {
+            match state(asking, link) {
+                Reading::Value(up) => found.push((link, Reading::Value(up))),
+                Reading::Unsupported(reason) => none = none.or(Some(reason)),
+                Reading::Failed(reason) => return Reading::Failed(reason),
+            }
+        }
+        if let (true, Some(reason)) = (found.is_empty(), none) {
+            return Reading::Unsupported(reason);
+        }
+        self.existing = found.iter().map(|(link, _)| *link).collect();
+        self.last = std::array::from_fn(|_| vec![0; found.len()]);
+        Reading::Value(found.into_iter().map(|(_, up)| up).collect())
+    }
+
+    /// The fields that are needed; which of them a board has shows when they are asked.
+    pub(super) fn fields(&self) -> Vec<Field> {
+        if self.existing.is_empty() {
+            return Vec::new();
+        }
+        let of_link = |link: &u32| [SENT_KIB, RECEIVED_KIB, SENT, RECEIVED, RECOVERIES].map(|id| (id, *link));
+        let all = [(SENT_KIB, ALL_LINKS), (RECEIVED_KIB, ALL_LINKS)];
+        all.into_iter().chain(self.existing.iter().flat_map(of_link)).collect()
+    }
+
+    /// Adds all of it, at `ts_ms` (Unix milliseconds).
+    pub(super) fn read(&mut self, asking: &mut Asking<'_, '_>, states: States, fields: &FieldAnswers, ts_ms: i64) {
+        let states = match states {
+            Reading::Value(states) => states,
+            missing => return add_missing(asking, &missing.map(|_| Number::Whole(0))),
+        };
+        let missing = |wanted: &Reading<bool>| wanted.is_failed();
+        let count = if states.iter().all(missing) {
+            states[0].clone().map(|_| Number::Whole(0))
+        } else {
+            Reading::Value(Number::Whole(states.len() as u64))
+        };
+        asking.add(names::NVLINK_LINKS, count);
+        let active = match states.iter().find(|state| missing(state)) {
+            Some(failed) => failed.clone().map(|_| 0),
+            None => Reading::Value(states.iter().filter(|state| state.get() == Some(true)).count() as u64),
+        };
+        asking.add(names::NVLINK_LINKS_ACTIVE, active.map(Number::Whole));
+        let up = states.into_iter().map(|state| state.map(u64::from)).collect();
+        self.add_each(asking, names::NVLINK_LINK_UP, &[], up);
+        self.bytes(asking, fields);
+        self.errors(asking, fields, ts_ms);
+    }
+
+    fn bytes(&mut self, asking: &mut Asking<'_, '_>, fields: &FieldAnswers) {
+        for (fixed, kib, bytes, place) in DIRECTIONS {
+            let of_link = |link: &u32| either(in_bytes(fields.get((kib, *link))), || fields.get((bytes, *link)));
+            let links: Vec<Reading<u64>> = self.existing.iter().map(of_link).collect();
+            let sum = self.sum(place, &links);
+            let all = either(in_bytes(fields.get((kib, ALL_LINKS))), || sum);
+            asking.add_as(names::NVLINK_IO, fixed, all.map(Number::Whole));
+            self.add_each(asking, names::NVLINK_LINK_IO, fixed, links);
+        }
+    }
+
+    fn errors(&mut self, asking: &mut Asking<'_, '_>, fields: &FieldAnswers, ts_ms: i64) {
+        let held = self.errors.take().filter(|(at, links)| {
+            let failed = links.iter().flatten().any(Reading::is_failed);
+            !failed && (0..ERRORS_MS).contains(&(ts_ms - at))
+        });
+        let (at, links) = held.unwrap_or_else(|| {
+            let of_link = |link: &u32| {
+                ERRORS.map(|(_, _, call, counter)| {
+                    let count = asking
+                        .ask_of((call, *link), |device| device.link_wrapper_for(*link).error_counter(counter))
+                        .and_then(known_64);
+                    // NVLink 5 has none of these counters, but counts recoveries elsewhere.
+                    match counter {
+                        ErrorCounter::DlRecovery => either(count, || fields.get((RECOVERIES, *link))),
+                        _ => count,
+                    }
+                })
+            };
+            (ts_ms, self.existing.iter().map(of_link).collect())
+        });
+        for (kind, (of_link, of_all, ..)) in ERRORS.into_iter().enumerate() {
+            let counts: Vec<Reading<u64>> = links.iter().map(|counts| counts[kind].clone()).collect();
+            let sum = self.sum(DIRECTIONS.len() + kind, &counts);
+            asking.add_as(names::ERRORS, of_all, sum.map(Number::Whole));
+            self.add_each(asking, names::NVLINK_LINK_ERRORS, of_link, counts);
+        }
+        self.errors = Some((at, links));
+    }
+
+    /// Adds the reading of each link; where the board offers it for none, that once.
+    fn add_each(&self, asking: &mut Asking<'_, '_>, metric: &'static str, fixed: Fixed, links: Vec<Reading<u64>>) {
+        if let [first @ Reading::Unsupported(_), rest @ ..] = links.as_slice()
+            && rest.iter().all(|link| matches!(link, Reading::Unsupported(_)))
+        {
+            return asking.add_as(metric, fixed, first.clone().map(Number::Whole));
+        }
+        for (link, reading) in self.existing.iter().zip(links) {
+            asking.measures.add_with(metric, fixed, number(*link), reading.map(Number::Whole));
+        }
+    }
+
+    /// The sum over links of what is last known of each, if at least one tells it now.
+    fn sum(&mut self, place: usize, links: &[Reading<u64>]) -> Reading<u64> {
+        for (last, now) in self.last[place].iter_mut().zip(links) {
+            *last = now.get().unwrap_or(*last);
+        }
+        if links.iter().any(|link| link.value().is_some()) {
+            return Reading::Value(self.last[place].iter().fold(0, |sum, last| sum.saturating_add(*last)));
+        }
+        let failed = links.iter().find(|link| link.is_failed()).or(links.first());
+        failed.cloned().unwrap_or_else(|| reading(Err(NvmlError::NotSupported)))
+    }
+}
+
+/// Whether a link is up. To ask for a link that the board does not have is not supported.
+fn state(asking: &mut Asking<'_, '_>, link: u32) -> Reading<bool> {
+    asking.ask_of((STATE, link), |device| match device.link_wrapper_for(link).is_active() {
+        Err(NvmlError::InvalidArg) => Err(NvmlError::NotSupported),
+        answer => answer,
+    })
+}
+
+/// The first, or where the device does not offer it, the other.
+fn either(first: Reading<u64>, other: impl FnOnce() -> Reading<u64>) -> Reading<u64> {
+    match first {
+        Reading::Unsupported(_) => other(),
+        first => first,
+    }
+}
+
+fn in_bytes(kib: Reading<u64>) -> Reading<u64> {
+    kib.and_then(|kib| match kib.checked_mul(1_024) {
+        Some(bytes) => Reading::Value(bytes),
+        None => Reading::Failed(format!("{kib} KiB: expected less than 2^54").into()),
+    })
+}
+
+fn number(link: u32) -> Varying {
+    let known = usize::try_from(link).ok().and_then(|link| NUMBERS.get(link));
+    vec![(names::NVLINK_LINK, known.map_or_else(|| link.to_string().into(), |known| (*known).into()))]
+}
+
+/// Adds for each value that it is missing.
+fn add_missing(asking: &mut Asking<'_, '_>, missing: &Reading<Number>) {
+    for metric in [names::NVLINK_LINKS, names::NVLINK_LINKS_ACTIVE, names::NVLINK_LINK_UP] {
+        asking.add(metric, missing.clone());
+    }
+    for (fixed, ..) in DIRECTIONS {
+        asking.add_as(names::NVLINK_IO, fixed, missing.clone());
+        asking.add_as(names::NVLINK_LINK_IO, fixed, missing.clone());
+    }
+    for (of_link, of_all, ..) in ERRORS {
+        asking.add_as(names::ERRORS, of_all, missing.clone());
+        asking.add_as(names::NVLINK_LINK_ERRORS, of_link, missing.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kib_become_bytes_or_are_impossible() {
+        assert_eq!(in_bytes(Reading::Value(16_721)), Reading::Value(17_122_304));
+        assert!(in_bytes(Reading::Value(1 << 54)).is_failed());
+    }
+
+    #[test]
+    fn a_sum_does_not_fall_when_a_link_stops_telling() {
+        let mut links = Links { existing: vec![0, 1], last: std::array::from_fn(|_| vec![0; 2]), errors: None };
+        let down = || Reading::Unsupported("not offered by this device".into());
+        assert_eq!(links.sum(0, &[Reading::Value(10), Reading::Value(5)]), Reading::Value(15));
+        assert_eq!(links.sum(0, &[Reading::Value(12), down()]), Reading::Value(17));
+        assert!(links.sum(0, &[Reading::Failed("lost".into()), down()]).is_failed());
+        assert!(matches!(links.sum(0, &[down(), down()]), Reading::Unsupported(_)));
+        assert_eq!(links.sum(0, &[Reading::Value(13), Reading::Value(6)]), Reading::Value(19));
+    }
+
+    #[test]
+    fn a_link_is_named_by_its_number() {
+        assert_eq!(number(17), [(names::NVLINK_LINK, "17".into())]);
+        assert_eq!(number(18), [(names::NVLINK_LINK, "18".into())]);
+    }
+}
