@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{
-    Encoder as _, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-    core::Collector,
+    GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector, proto::MetricFamily,
 };
 
 /// Counters and gauges of one agent. Clones are the same counters.
@@ -128,11 +127,8 @@ impl Telemetry {
         })
     }
 
-    /// Prometheus text.
-    ///
-    /// # Errors
-    /// As [`TextEncoder`].
-    pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+    /// Everything as it is now.
+    pub fn gather(&self) -> Vec<MetricFamily> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         for family in self.sensor_answered.collect() {
             for metric in family.get_metric() {
@@ -142,9 +138,7 @@ impl Telemetry {
                 }
             }
         }
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
-        Ok(text)
+        self.registry.gather()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contador_schemas::owner::Owner;
 
@@ -13,13 +13,14 @@ use super::keep::Troubles;
 use super::sensors::{GpuAnswer, Sensors};
 use super::{Options, RunError};
 use crate::config::Config;
+use crate::exposition::Latest;
 use crate::http::Health;
 use crate::ledger::checkpoint::{CheckpointFile, Loaded};
 use crate::ledger::{self, Ledger};
 use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
-use crate::sensors::GpuIdentity;
+use crate::sensors::{GpuIdentity, Measures};
 use crate::telemetry::Telemetry;
 
 /// How often devices are described again, in milliseconds.
@@ -50,6 +51,8 @@ pub struct Node {
     /// Whether the checkpoint and the spool share a file system.
     pub(super) one_disk: bool,
     pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
+    /// What was last measured, for `/metrics`.
+    latest: Latest,
 }
 
 impl Node {
@@ -101,7 +104,13 @@ impl Node {
             checkpoint_fault: None,
             one_disk: disk(&config.state_dir) == disk(&config.spool_dir),
             last_tick: None,
+            latest: Latest::new(config.interval),
         })
+    }
+
+    /// What was last measured.
+    pub fn latest(&self) -> Latest {
+        self.latest.clone()
     }
 
     /// Says that the agent has started, and keeps what a kill may have taken from the spool.
@@ -136,13 +145,21 @@ impl Node {
             self.take_gpus(gpus, &mut points, instant_ms, deadline).await;
         }
         let disks = disks.and_then(|disks| logged("disks", disks)).unwrap_or_default();
-        if disks.first().is_some_and(|disk| self.admit("disks", "disks", disk.ts_ms)) {
-            disks.iter().for_each(|disk| samples::node(&mut points, &disk.measures(), disk.ts_ms));
+        if let Some(disk) = disks.first() {
+            let ts_ms = disk.ts_ms;
+            let mut seen = Measures::default();
+            disks.iter().for_each(|disk| seen.append(disk.measures()));
+            if self.admit("disks", "disks", ts_ms) {
+                samples::node(&mut points, &seen, ts_ms);
+            }
+            self.latest.sensor("disks", seen, Instant::now());
         }
-        if let Some(host) = host.and_then(|host| logged("host", host))
-            && self.admit("host", "host", host.ts_ms)
-        {
-            samples::node(&mut points, &host.measures(), host.ts_ms);
+        if let Some(host) = host.and_then(|host| logged("host", host)) {
+            let seen = host.measures();
+            if self.admit("host", "host", host.ts_ms) {
+                samples::node(&mut points, &seen, host.ts_ms);
+            }
+            self.latest.sensor("host", seen, Instant::now());
         }
         if self.books() {
             self.ledger.advance(instant_ms);
@@ -173,6 +190,7 @@ impl Node {
         deadline: tokio::time::Instant,
     ) {
         if let Some(opened) = answer.opened {
+            self.latest.identify(&opened);
             self.gpus = opened;
             self.described_ms = 0;
         }
@@ -192,21 +210,24 @@ impl Node {
             fresh = asked_ms == instant_ms;
             self.owners = owners;
         }
-        for sample in &answer.samples {
+        for mut sample in answer.samples {
             let simulated = self.gpus.iter().any(|gpu| gpu.uuid == sample.uuid && gpu.simulated);
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
             // What the ledger has covered must be asked before it takes this tick.
             if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
-                samples::gpu(points, sample, simulated, described);
+                samples::gpu(points, &sample, simulated, described);
             }
             let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
             let limit_ms = ledger::gap_limit_ms(self.interval);
             let covered = self.ledger.covered_ms(&sample.uuid);
             let stale = covered.is_none_or(|covered| sample.ts_ms + interval_ms - covered > limit_ms);
-            if let Some(tick) = attribute::tick(sample, simulated, &self.owners, fresh, stale)
-                && self.books()
-            {
-                self.ledger.tick(tick, self.interval);
+            let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
+            self.latest.device(&sample.uuid, std::mem::take(&mut sample.measures), Instant::now());
+            if let Some(tick) = tick {
+                self.latest.hold(&sample.uuid, tick.holders.iter().map(|holder| &holder.owner));
+                if self.books() {
+                    self.ledger.tick(tick, self.interval);
+                }
             }
         }
         let ignored = self.ledger.ignored_ticks();
