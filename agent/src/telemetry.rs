@@ -67,7 +67,10 @@ impl Telemetry {
                 "contador_agent_ledger_ignored_ticks_total",
                 "Ticks that were not later than the one before.",
             )?,
-            ledger_minutes: counter("contador_agent_ledger_minutes_total", "Closed minutes of devices.")?,
+            ledger_minutes: counter(
+                "contador_agent_ledger_closed_total",
+                "Minutes of devices that the ledger has closed.",
+            )?,
             samples_set_back: counters(
                 "contador_agent_samples_set_back_total",
                 "Samples left out because their instant was not later than the last one.",
@@ -78,7 +81,7 @@ impl Telemetry {
                 "1 while the ledger's checkpoint can't be written and nothing is handed on.",
             )?,
             pending_minutes: gauge(
-                "contador_agent_pending_minutes",
+                "contador_agent_ledger_pending",
                 "Closed minutes that the spool does not have yet.",
             )?,
             sensor_restarts: counters(

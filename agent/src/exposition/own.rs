@@ -3,7 +3,8 @@
 //!
 //! What Prometheus does not take in a name becomes an underscore; the unit follows, where the name does not have it; a
 //! counter ends in `_total`. Values are in the base unit: megahertz become hertz. Attributes become labels by the same
-//! rule for names. A device's series carry its `hw_id` and their own attributes, and nothing that changes.
+//! rule. One thing is Prometheus's own: `_count` at the end of a name belongs to histograms, so that it is left out.
+//! A device's series carry its `hw_id` and their own attributes, and nothing that changes.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -34,6 +35,9 @@ impl Exposed {
     pub fn of(metric: &'static MetricName) -> Self {
         let (unit, scale) = unit(metric);
         let mut name = plain(metric.name);
+        if let Some(counted) = name.strip_suffix("_count") {
+            name.truncate(counted.len());
+        }
         let has = |name: &str, word: &str| name.split('_').any(|known| known == word);
         if !unit.is_empty() && !has(&name, unit) {
             name = format!("{name}_{unit}");
@@ -126,6 +130,7 @@ mod tests {
             (names::GPM_PCIE, "contador_gpu_pcie_throughput_bytes_per_second"),
             (names::DISK_IO, "system_disk_io_bytes_total"),
             (names::CPU_LOAD_1M, "system_cpu_load_average_1m"),
+            (names::CPU_COUNT, "system_cpu_logical"),
             (names::SENSOR_STUCK, "contador_sensor_stuck_seconds"),
             (names::SENSOR_AGE, "contador_sensor_age_seconds"),
             (names::MOUNT_REACHABLE, "contador_mount_reachable"),

@@ -145,7 +145,7 @@ fn d15_values_expire_and_their_age_stays() {
     for gone in ["hw_power_watts", "contador_gpu_owner_info", "DCGM_FI_DEV_POWER_USAGE"] {
         assert_eq!(lines(&stale, gone), [""; 0], "{gone}");
     }
-    assert_eq!(lines(&stale, "system_cpu_logical_count"), ["system_cpu_logical_count 8"]);
+    assert_eq!(lines(&stale, "system_cpu_logical"), ["system_cpu_logical 8"]);
     let ages = lines(&stale, "contador_sensor_age_seconds");
     assert!(ages.contains(&r#"contador_sensor_age_seconds{contador_sensor="GPU-1"} 6"#), "{ages:?}");
     assert!(ages.contains(&r#"contador_sensor_age_seconds{contador_sensor="host"} 0"#), "{ages:?}");
