@@ -115,6 +115,14 @@ async fn dashboards_of_dcgm_exporter_go_on_working() {
                 label_replace(DCGM_FI_DEV_GPU_UTIL, \"hw_id\", \"$1\", \"UUID\", \"(.*)\"))";
     assert_eq!(prometheus.by("contador_project", dcgm).await["vision"], 40.0);
     assert!(prometheus.by("contador_simulated", "contador_gpu_info").await.contains_key("true"));
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md")).unwrap();
+    let (_, block) = page.split_once("```promql\n").unwrap();
+    let queries: Vec<&str> = block.split_once("```").unwrap().0.split("\n\n").collect();
+    assert_eq!(queries.len(), 5);
+    for query in queries {
+        let answer = prometheus.ask(query).await.unwrap();
+        assert_eq!(answer.is_empty(), query.contains("> 60") || query.contains("[15m]"), "{query}: {answer:?}");
+    }
     // An owner that has gone is no series any more, and the device's own goes on.
     drop(holder);
     prometheus.until(owned, |series| !research(series)).await;
@@ -221,7 +229,7 @@ fn promtool_finds_nothing_in_our_names_and_only_what_is_dcgm_exporters_own_in_it
 
 #[test]
 fn a_field_is_there_for_each_default_counter() {
-    // The default counters of dcgm-exporter 4, but for the state of a vGPU licence, which NVML's callers can't tell.
+    // The default counters of dcgm-exporter 4, but for the state of a vGPU licence.
     let shown = contador_agent::exposition::dcgm::FIELDS;
     for (name, is_counter) in [
         ("DCGM_FI_DEV_SM_CLOCK", false),
