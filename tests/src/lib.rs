@@ -3,6 +3,7 @@
 mod collector;
 pub mod curl;
 mod engine;
+pub mod hung_mount;
 mod process;
 
 pub use collector::Collector;

@@ -25,6 +25,7 @@ pub use given::{Effective, Flags};
 use self::given::Given;
 use self::key::Written;
 use crate::outbox::SpoolLimits;
+use crate::sensors::MountOptions;
 
 /// How requests are compressed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -64,6 +65,8 @@ pub struct Roots {
     pub proc: PathBuf,
     /// The sys file system.
     pub sys: PathBuf,
+    /// Where control groups are mounted.
+    pub cgroup: PathBuf,
     /// The file that maps user ids to names.
     pub passwd: PathBuf,
     /// The NVML library; absent: the driver's own, as the loader finds it.
@@ -97,6 +100,8 @@ pub struct Config {
     pub dcgm: bool,
     /// Where things of the kernel and the driver are.
     pub roots: Roots,
+    /// How mounts are looked at.
+    pub mounts: MountOptions,
     /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
     pub telemetry: Option<String>,
 }

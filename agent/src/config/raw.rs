@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use super::Compression;
 use super::key::{About, Default, Key, keys};
-use super::read::{address, choice, endpoint, flag, interval, name, path, push_size, size_from, timeout};
+use super::read::{
+    address, choice, count_to, endpoint, flag, interval, mount_interval, name, path, places, push_size, size_from,
+    texts, timeout,
+};
 
 keys! {
     /// Name of this node in everything that is sent.
@@ -49,11 +52,23 @@ keys! {
     PROC: PathBuf = "sensors.proc", Default::Text("/proc"), path, "a directory";
     /// The kernel's sys file system.
     SYS: PathBuf = "sensors.sys", Default::Text("/sys"), path, "a directory";
+    /// Where control groups are mounted: v2, or v1's controllers, each in a folder of its own.
+    CGROUP: PathBuf = "sensors.cgroup", Default::Found("fs/cgroup in sys", "/sys/fs/cgroup"), path, "a directory";
     /// The file that maps user ids to names.
     PASSWD: PathBuf = "sensors.passwd", Default::Text("/etc/passwd"), path, "a file";
     /// The NVML library.
     NVML: PathBuf = "sensors.nvml", Default::Nothing("the driver's own, as the loader finds it", "libnvidia-ml.so.1"),
         path, "a file, or a name that the loader finds";
+    /// Time between two probes of a mount. A probe that is not back by the next one makes its mount unreachable. NFS counters
+    /// are read as often.
+    MOUNT_INTERVAL: Duration = "sensors.mount_interval", Default::Text("5s"), mount_interval, "a duration from 1s to 1h";
+    /// Most mounts that are probed, each by a thread of its own; the rest is left out, and said once in the log. 0 switches
+    /// it off.
+    MAX_MOUNTS: usize = "sensors.max_mounts", Default::Whole(64), count_to::<1_024>, "a number from 0 to 1024";
+    /// Mounts at these places and below them are left out, such as /var/lib/kubelet.
+    EXCLUDE_MOUNTS: Vec<PathBuf> = "sensors.exclude_mounts", Default::List(&[]), places, "a list of absolute paths";
+    /// Mounts of these types are left out; fuse stands for fuse.sshfs and the like too.
+    EXCLUDE_TYPES: Vec<String> = "sensors.exclude_types", Default::List(&[]), texts, "a list of types of file systems";
     /// Where the agent's own metrics are sent by OTLP/gRPC.
     TELEMETRY: String = "telemetry.otlp_endpoint",
         Default::Nothing("where OTEL_EXPORTER_OTLP_ENDPOINT says, if anywhere", "http://127.0.0.1:4317"), endpoint,

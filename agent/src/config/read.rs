@@ -93,3 +93,31 @@ pub(super) fn flag(written: &Written) -> Result<bool, &'static str> {
         _ => Err(KEY),
     }
 }
+
+pub(super) fn mount_interval(written: &Written) -> Result<Duration, &'static str> {
+    let interval = duration(with_unit(written)?)?;
+    if (1..=3_600).contains(&interval.as_secs()) && interval <= Duration::from_secs(3_600) {
+        Ok(interval)
+    } else {
+        Err(KEY)
+    }
+}
+
+pub(super) fn count_to<const MOST: usize>(written: &Written) -> Result<usize, &'static str> {
+    match written {
+        Written::Whole(number) => usize::try_from(*number).ok().filter(|number| *number <= MOST).ok_or(KEY),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn texts(written: &Written) -> Result<Vec<String>, &'static str> {
+    match written {
+        Written::List(list) => Ok(list.clone()),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn places(written: &Written) -> Result<Vec<PathBuf>, &'static str> {
+    let places: Vec<PathBuf> = texts(written)?.into_iter().map(PathBuf::from).collect();
+    if places.iter().all(|place| place.is_absolute()) { Ok(places) } else { Err(KEY) }
+}

@@ -45,6 +45,15 @@ fn a_fault_has_its_file_line_value_and_expectation() {
             "[node]\na = 1",
             "agent.toml:1: node is a table, expected a name of this node of at most 256 bytes without control characters",
         ),
+        (
+            "[sensors]\nmount_interval = \"500ms\"",
+            "agent.toml:2: sensors.mount_interval is \"500ms\", expected a duration from 1s to 1h",
+        ),
+        ("[sensors]\nmax_mounts = 5000", "agent.toml:2: sensors.max_mounts is 5000, expected a number from 0 to 1024"),
+        (
+            "[sensors]\nexclude_mounts = [\"/data\", \"var/lib\"]",
+            "agent.toml:2: sensors.exclude_mounts is [\"/data\", \"var/lib\"], expected a list of absolute paths",
+        ),
         ("http = 3", "agent.toml:1: http is 3, expected a table: [http]"),
         (
             "x = 1\n[spol]\ndir = \"/\"",

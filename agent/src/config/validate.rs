@@ -6,6 +6,7 @@ use super::key::Written;
 use super::units::show_size;
 use super::{Config, Roots, raw};
 use crate::outbox::SpoolLimits;
+use crate::sensors::MountOptions;
 
 pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
     let node = given.get_or(raw::NODE, || Written::Text(host_name()))?;
@@ -23,6 +24,8 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
     {
         return Err(fault);
     }
+    let (proc, sys) = (given.get(raw::PROC)?, given.get(raw::SYS)?);
+    let cgroup = given.get_or(raw::CGROUP, || Written::from(sys.join("fs/cgroup").into_os_string()))?;
     Ok(Config {
         node,
         interval,
@@ -35,11 +38,12 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
         listen: given.get(raw::LISTEN)?,
         max_push_bytes: given.get(raw::PUSH_SIZE)?,
         dcgm: given.get(raw::DCGM)?,
-        roots: Roots {
-            proc: given.get(raw::PROC)?,
-            sys: given.get(raw::SYS)?,
-            passwd: given.get(raw::PASSWD)?,
-            nvml: given.find(raw::NVML)?,
+        roots: Roots { proc, sys, cgroup, passwd: given.get(raw::PASSWD)?, nvml: given.find(raw::NVML)? },
+        mounts: MountOptions {
+            interval: given.get(raw::MOUNT_INTERVAL)?,
+            max: given.get(raw::MAX_MOUNTS)?,
+            exclude_points: given.get(raw::EXCLUDE_MOUNTS)?,
+            exclude_types: given.get(raw::EXCLUDE_TYPES)?,
         },
         telemetry: given.find(raw::TELEMETRY)?,
     })

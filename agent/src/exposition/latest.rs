@@ -87,6 +87,8 @@ struct Stream {
     answered: Option<Instant>,
     /// When something was last put in.
     put: Instant,
+    /// How long that is shown.
+    lifetime: Duration,
 }
 
 /// Everything at one instant.
@@ -116,7 +118,7 @@ pub struct Fresh {
 impl Latest {
     /// Nothing yet, of sensors that are asked every `interval`.
     pub fn new(interval: Duration) -> Self {
-        Self { lifetime: (interval * INTERVALS).max(AT_LEAST), state: Arc::default() }
+        Self { lifetime: lifetime(interval), state: Arc::default() }
     }
 
     /// How long a value is shown after it was measured.
@@ -136,12 +138,20 @@ impl Latest {
 
     /// Takes over what a device measured at `now`. Values that it did not give are gone at once.
     pub fn device(&self, uuid: &str, measures: Measures, now: Instant) {
-        self.put(uuid, true, measures, now);
+        self.put(uuid, true, measures, now, self.lifetime);
     }
 
-    /// Takes over what a sensor of the node measured at `now`. Its measures tell devices, disks and mounts apart themselves.
+    /// Takes over what a sensor of the node measured at `now`. Its measures tell disks and mounts apart themselves. Nothing
+    /// at all means that it was not its turn.
     pub fn sensor(&self, name: &str, measures: Measures, now: Instant) {
-        self.put(name, false, measures, now);
+        self.sensor_every(name, measures, now, Duration::ZERO);
+    }
+
+    /// The same, of a sensor that is asked less often than the others.
+    pub fn sensor_every(&self, name: &str, measures: Measures, now: Instant, interval: Duration) {
+        if !measures.is_empty() {
+            self.put(name, false, measures, now, lifetime(interval).max(self.lifetime));
+        }
     }
 
     /// Takes over who holds a device that has been measured.
@@ -153,7 +163,7 @@ impl Latest {
         }
     }
 
-    fn put(&self, name: &str, is_device: bool, measures: Measures, now: Instant) {
+    fn put(&self, name: &str, is_device: bool, measures: Measures, now: Instant, lifetime: Duration) {
         let has_answered = measures.iter().any(|measure| {
             let is_made = is_device && MADE.contains(&measure.metric);
             measure.reading.value().is_some() && !is_made
@@ -168,7 +178,7 @@ impl Latest {
             }
             None => {
                 let answered = has_answered.then_some(now);
-                let stream = Stream { is_device, measures, holders: Arc::default(), answered, put: now };
+                let stream = Stream { is_device, measures, holders: Arc::default(), answered, put: now, lifetime };
                 state.streams.insert(name.to_owned(), stream);
             }
         }
@@ -179,7 +189,7 @@ impl Latest {
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let state = self.state();
         let age = |at: Instant| now.saturating_duration_since(at);
-        let fresh = state.streams.iter().filter(|(_, stream)| age(stream.put) < self.lifetime);
+        let fresh = state.streams.iter().filter(|(_, stream)| age(stream.put) < stream.lifetime);
         Snapshot {
             devices: Arc::clone(&state.devices),
             streams: fresh
@@ -189,7 +199,7 @@ impl Latest {
                     measures: Arc::clone(&stream.measures),
                     // Who holds a device that does not answer is not known.
                     holders: match stream.answered {
-                        Some(at) if age(at) < self.lifetime => Arc::clone(&stream.holders),
+                        Some(at) if age(at) < stream.lifetime => Arc::clone(&stream.holders),
                         _ => Arc::default(),
                     },
                 })
@@ -205,6 +215,11 @@ impl Latest {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long a value is shown that is measured every `interval`.
+fn lifetime(interval: Duration) -> Duration {
+    (interval * INTERVALS).max(AT_LEAST)
 }
 
 impl Snapshot {

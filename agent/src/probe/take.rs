@@ -13,7 +13,10 @@ use crate::outbox::send::chain;
 use crate::owners::ProcessOwners;
 use crate::run::attribute;
 use crate::run::clock::now_ms;
-use crate::sensors::{Answer, Disks, GpuSample, Gpus, Host, Measures, NvmlLibrary, Reading, SensorError, SensorThread};
+use crate::run::kernel::{KernelAnswer, kernel_sensors};
+use crate::sensors::{
+    Answer, Disks, GpuSample, Gpus, Host, KernelSample, Measures, NvmlLibrary, Reading, SensorError, SensorThread,
+};
 
 /// How long a sensor is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(3);
@@ -35,7 +38,7 @@ pub struct Prober {
 #[derive(Debug)]
 struct Sensor {
     name: &'static str,
-    thread: SensorThread<Result<Measures, String>>,
+    thread: SensorThread<KernelAnswer>,
     /// The last two answers, the older one first.
     last: Option<(Instant, Measures)>,
     before: Option<(Duration, Measures)>,
@@ -66,20 +69,27 @@ impl Prober {
         let disks = SensorThread::spawn("disks", move || {
             let mut disks = Disks::new(proc, sys);
             move |ts_ms| {
-                let mut all = Measures::default();
+                let mut measures = Measures::default();
                 let disks = disks.sample(ts_ms).map_err(|error| chain(&error))?;
-                disks.iter().for_each(|disk| all.append(disk.measures()));
-                Ok(all)
+                disks.iter().for_each(|disk| measures.append(disk.measures()));
+                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
             }
         })?;
         let proc = roots.proc.clone();
         let host = SensorThread::spawn("host", move || {
             let mut host = Host::new(proc);
-            move |ts_ms| host.sample(ts_ms).map(|host| host.measures()).map_err(|error| chain(&error))
+            move |ts_ms| {
+                let measures = host.sample(ts_ms).map_err(|error| chain(&error))?.measures();
+                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
+            }
         })?;
-        let sensors = [("disks", disks), ("host", host)];
-        let sensors = sensors.map(|(name, thread)| Sensor { name, thread, last: None, before: None });
-        Ok(Self { node: config.node.clone(), gpus, sensors: sensors.into(), owners, pids, is_warm: false })
+        let mut threads = vec![("disks", disks), ("host", host)];
+        for (name, _, spawn) in kernel_sensors(config, &pids) {
+            threads.push((name, spawn()?));
+        }
+        let sensors =
+            threads.into_iter().map(|(name, thread)| Sensor { name, thread, last: None, before: None }).collect();
+        Ok(Self { node: config.node.clone(), gpus, sensors, owners, pids, is_warm: false })
     }
 
     /// One report. The first one takes two samples, since some values lie between two.
@@ -166,7 +176,7 @@ impl Prober {
 impl Sensor {
     async fn collect(&mut self, deadline: tokio::time::Instant) -> Asked<Measures> {
         match self.thread.collect(deadline).await {
-            Answer::Ready(Ok(measures)) => {
+            Answer::Ready(Ok(KernelSample { measures, .. })) => {
                 let now = Instant::now();
                 // Nothing new: it is not its turn.
                 if let (true, Some((_, last))) = (measures.is_empty(), &self.last) {
@@ -226,7 +236,7 @@ mod tests {
             let Asked::Stuck(passed) = report.gpus else { panic!("{:?}", report.gpus) };
             assert!(passed >= stuck, "its age only grows");
             stuck = passed;
-            if report.sensors.iter().all(|(_, asked)| asked.value().is_some()) && report.before.len() == 2 {
+            if report.sensors.iter().all(|(_, asked)| asked.value().is_some()) && report.before.len() >= 2 {
                 break;
             }
         }

@@ -4,12 +4,14 @@
 //! sample with the owners of its processes. The ledger takes that. [`keep`] writes its checkpoint, and puts the samples, and
 //! the minutes that have closed, into the spool, from where a task of its own sends them. [`node`] holds it together, and
 //! [`watch`] notices a lost driver and a clock that was set. The loop
-//! never waits for the collector. [`export`] sends the agent's own counters, where that is wanted. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
+//! never waits for the collector. [`kernel`] has the readers of the kernel beside disks and the machine, and [`look`] asks them once. [`export`] sends the agent's own counters, where that is wanted. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
 
 pub mod attribute;
 pub mod clock;
 mod export;
 mod keep;
+pub mod kernel;
+pub mod look;
 pub mod node;
 pub mod sensors;
 mod watch;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use contador_schemas::owner::Owner;
 
-use super::attribute;
 use super::clock::now_ms;
 use super::keep::Troubles;
 use super::sensors::{GpuAnswer, Sensors};
 use super::{Options, RunError};
+use super::{attribute, kernel};
 use crate::config::Config;
 use crate::exposition::Latest;
 use crate::http::Health;
@@ -53,6 +53,8 @@ pub struct Node {
     pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
     /// What was last measured, for `/metrics`.
     latest: Latest,
+    /// How often NFS is asked.
+    mount_interval: Duration,
 }
 
 impl Node {
@@ -105,6 +107,7 @@ impl Node {
             one_disk: disk(&config.state_dir) == disk(&config.spool_dir),
             last_tick: None,
             latest: Latest::new(config.interval),
+            mount_interval: config.mounts.interval,
         })
     }
 
@@ -134,9 +137,11 @@ impl Node {
         self.sensors.gpus.request(instant_ms);
         self.sensors.disks.request(instant_ms);
         self.sensors.host.request(instant_ms);
+        self.sensors.kernel.request(instant_ms);
         let gpus = self.sensors.gpus.collect(deadline, instant_ms, &self.telemetry).await;
         let disks = self.sensors.disks.collect(deadline, instant_ms, &self.telemetry).await;
         let host = self.sensors.host.collect(deadline, instant_ms, &self.telemetry).await;
+        let kernel = self.sensors.kernel.collect(deadline, instant_ms, &self.telemetry).await;
 
         self.note_clock(instant_ms);
         let mut points = Points::default();
@@ -160,6 +165,15 @@ impl Node {
                 samples::node(&mut points, &seen, host.ts_ms);
             }
             self.latest.sensor("host", seen, Instant::now());
+        }
+        for (sensor, answer) in kernel {
+            let Some(seen) = logged(sensor, answer) else { continue };
+            if !seen.measures.is_empty() && self.admit(sensor, sensor, seen.ts_ms) {
+                samples::node(&mut points, &seen.measures, seen.ts_ms);
+            }
+            let interval = if sensor == "nfs" { self.mount_interval } else { Duration::ZERO };
+            self.latest.sensor_every(sensor, seen.measures, Instant::now(), interval);
+            self.events.extend(seen.changes.into_iter().map(|change| kernel::event(seen.ts_ms, change)));
         }
         if self.books() {
             self.ledger.advance(instant_ms);

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::outbox::send::chain;
 use crate::owners::ProcessOwners;
 use crate::run::RunError;
+use crate::run::kernel::KernelSensors;
 use crate::sensors::{
     Answer, DiskSample, Disks, GpuIdentity, GpuSample, Gpus, Host, HostSample, NvmlLibrary, Reading, SensorThread,
 };
@@ -71,13 +72,15 @@ impl<T> std::fmt::Debug for Watched<T> {
 }
 
 impl<T: Send + 'static> Watched<T> {
-    fn new(spawn: impl Fn() -> std::io::Result<SensorThread<T>> + Send + Sync + 'static) -> Result<Self, RunError> {
+    pub(super) fn new(
+        spawn: impl Fn() -> std::io::Result<SensorThread<T>> + Send + Sync + 'static,
+    ) -> Result<Self, RunError> {
         let thread = spawn().map_err(RunError::Thread)?;
         Ok(Self { thread, spawn: Box::new(spawn), silent: false, respawn_at: None, restarted: false })
     }
 
     /// Its name, when it was started again since the last call.
-    fn take_restarted(&mut self) -> Option<&'static str> {
+    pub(super) fn take_restarted(&mut self) -> Option<&'static str> {
         std::mem::take(&mut self.restarted).then(|| self.thread.name())
     }
 
@@ -140,6 +143,8 @@ pub struct Sensors {
     pub host: Watched<Result<HostSample, String>>,
     /// Whose processes are, and when that was asked (Unix milliseconds).
     pub owners: Watched<(i64, HashMap<u32, Owner>)>,
+    /// What else the kernel tells.
+    pub kernel: KernelSensors,
     pids: Arc<Mutex<Vec<u32>>>,
 }
 
@@ -154,6 +159,7 @@ impl Sensors {
         let (gpu_roots, disk_roots, host_roots) = (config.roots.clone(), config.roots.clone(), config.roots.clone());
         let roots = config.roots.clone();
         Ok(Self {
+            kernel: KernelSensors::start(config, &pids)?,
             gpus: Watched::new(move || {
                 let (library, proc, release) = (library.clone(), gpu_roots.proc.clone(), release.clone());
                 SensorThread::spawn("gpus", move || {
@@ -197,7 +203,7 @@ impl Sensors {
             self.host.take_restarted(),
             self.owners.take_restarted(),
         ];
-        names.into_iter().flatten().collect()
+        names.into_iter().flatten().chain(self.kernel.take_restarted()).collect()
     }
 
     /// Says whose owners are wanted by the next request.

@@ -1,35 +1,35 @@
 //! Block devices: `/proc/diskstats`, each byte counted once.
 //!
-//! A request to a partition, to a volume (dm, md) or to an NVMe path is counted by the kernel once more at the disk
-//! below or above it. Reported are the whole devices at the bottom: names that `/sys/block` knows (partitions are
-//! only inside it), that are not made of other devices (`slaves` is empty), and that have hardware behind them (not
-//! loop, ram or zram). NVMe multipath has a head `nvme0n1` and paths `nvme0c0n1`: the head is reported, or, while
-//! the kernel keeps its counters all zero, the sum of its paths under the head's name.
+//! Reported are the whole devices at the bottom ([`whole`]). NVMe multipath has a head `nvme0n1` and paths `nvme0c0n1`: the
+//! head is reported, or, while the kernel keeps its counters all zero, the sum of its paths under the head's name.
+
+pub(super) mod whole;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
 use procfs::DiskStat;
 
-use super::kernel::KernelError;
+use self::whole::{Whole, head_of_path};
+use super::kernel::{KernelError, KernelFile};
 use super::sample::DiskSample;
 
 /// The kernel counts in sectors of this many bytes, whatever the device's own sector is.
 const SECTOR: u64 = 512;
 
 /// The reader of `/proc/diskstats`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Disks {
-    diskstats: PathBuf,
-    block: PathBuf,
+    diskstats: KernelFile,
+    whole: Whole,
     skipped_rows: u64,
 }
 
 impl Disks {
     /// A reader under `proc_root` (`/proc`) and `sys_root` (`/sys`).
     pub fn new(proc_root: impl Into<PathBuf>, sys_root: impl Into<PathBuf>) -> Self {
-        Self { diskstats: proc_root.into().join("diskstats"), block: sys_root.into().join("block"), skipped_rows: 0 }
+        let diskstats = KernelFile::new(proc_root.into().join("diskstats"));
+        Self { diskstats, whole: Whole::new(sys_root), skipped_rows: 0 }
     }
 
     /// Every whole device at `ts_ms` (Unix milliseconds), by name.
@@ -37,7 +37,8 @@ impl Disks {
     /// # Errors
     /// When `diskstats` cannot be read. A row that is not the kernel's is skipped and counted.
     pub fn sample(&mut self, ts_ms: i64) -> Result<Vec<DiskSample>, KernelError> {
-        let text = fs::read_to_string(&self.diskstats).map_err(|error| KernelError::read(&self.diskstats, error))?;
+        self.whole.tick(ts_ms);
+        let text = String::from_utf8_lossy(self.diskstats.read()?);
         let mut devices = BTreeMap::new();
         let mut paths: BTreeMap<String, DiskSample> = BTreeMap::new();
         for line in text.lines() {
@@ -51,7 +52,7 @@ impl Disks {
                     Some(sum) => add(sum, &sample),
                     None => _ = paths.insert(head, sample),
                 }
-            } else if self.is_whole(&row.name) {
+            } else if self.whole.is_whole(&row.name) {
                 devices.insert(row.name.clone(), sample(row.name.clone(), row, ts_ms));
             }
         }
@@ -67,29 +68,6 @@ impl Disks {
     pub fn skipped_rows(&self) -> u64 {
         self.skipped_rows
     }
-
-    fn is_whole(&self, name: &str) -> bool {
-        if ["loop", "ram", "zram"].iter().any(|kind| is_numbered(name, kind)) {
-            return false;
-        }
-        // A name with a slash, such as cciss/c0d0, has an exclamation mark in /sys.
-        let device = self.block.join(name.replace('/', "!"));
-        let has_slaves = fs::read_dir(device.join("slaves")).is_ok_and(|mut slaves| slaves.next().is_some());
-        device.is_dir() && !has_slaves
-    }
-}
-
-/// True for `kind` and a number.
-fn is_numbered(name: &str, kind: &str) -> bool {
-    name.strip_prefix(kind).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// `nvme0n1` for the path `nvme0c3n1`; none for anything else.
-fn head_of_path(name: &str) -> Option<String> {
-    let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
-    let (controller, namespace) = rest.split_once('n')?;
-    let are_numbers = [subsystem, controller, namespace].iter().all(|part| part.parse::<u32>().is_ok());
-    are_numbers.then(|| format!("nvme{subsystem}n{namespace}"))
 }
 
 fn sample(device: String, row: DiskStat, ts_ms: i64) -> DiskSample {

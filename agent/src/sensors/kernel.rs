@@ -1,6 +1,36 @@
-//! Why a file of the kernel could not be read.
+//! What the readers of the kernel share: files that are read again and again ([`KernelFile`]), why one could not be read
+//! ([`KernelError`]), and what such a reader hands on ([`KernelSample`]).
+
+mod file;
+pub mod text;
 
 use std::path::{Path, PathBuf};
+
+pub use file::KernelFile;
+
+use super::Measures;
+
+/// What a reader saw at one instant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KernelSample {
+    /// When, in Unix milliseconds.
+    pub ts_ms: i64,
+    /// The values; none when it is not their turn at this instant.
+    pub measures: Measures,
+    /// What has happened since the last sample.
+    pub changes: Vec<Change>,
+}
+
+/// Something that happened, for an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Its kind, such as `mount_lost`.
+    pub kind: &'static str,
+    /// For people.
+    pub message: String,
+    /// For programs, by the names of the registry.
+    pub attributes: Vec<(&'static str, String)>,
+}
 
 /// A file under `/proc` or `/sys` that did not give what was expected.
 #[derive(Debug, thiserror::Error)]

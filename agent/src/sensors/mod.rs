@@ -3,25 +3,40 @@
 //! A reader turns one interface into plain values ([`sample`]), most of them [`measure`]s by the names of the registry, and
 //! keeps nothing but cursors. The GPUs are read
 //! through NVML ([`nvml`]), block devices from `/proc/diskstats` and `/sys/block` ([`disks`]), the machine from
-//! `/proc` ([`host`]). Counters are passed on as the kernel and the driver keep them: rates are computed where
+//! `/proc` ([`host`]), file systems by a thread for each mount ([`mounts`]), NFS from `/proc/self/mountstats` ([`nfs`]),
+//! pressure from `/proc/pressure` ([`psi`]), interfaces from `/proc/net/dev` ([`network`]) and `/sys/class/infiniband`
+//! ([`rdma`]), and what control groups read and write from cgroup v1 or v2 ([`cgroup`]); [`kernel`] is what these share.
+//! Counters are passed on as the kernel and the driver keep them: rates are computed where
 //! they are read. What a device cannot tell, what it failed to tell, and a zero are three different [`Reading`]s.
 //! Each reader runs on a thread of its own ([`thread`]), which the run loop asks for a sample and never waits for
 //! longer than its deadline: a driver that hangs stops its own sensor and no other.
 
+pub mod cgroup;
 pub mod disks;
 pub mod host;
 pub mod kernel;
 pub mod measure;
+pub mod mounts;
+pub mod network;
+pub mod nfs;
 pub mod nvml;
+pub mod psi;
+pub mod rdma;
 pub mod reading;
 pub mod sample;
 pub mod thread;
 
+pub use cgroup::Cgroups;
 pub use disks::Disks;
 pub use host::Host;
-pub use kernel::KernelError;
+pub use kernel::{Change, KernelError, KernelSample};
 pub use measure::{Measure, Measures, Number};
+pub use mounts::{MountOptions, Mounts};
+pub use network::Network;
+pub use nfs::Nfs;
 pub use nvml::{Gpus, NvmlLibrary, SensorError};
+pub use psi::Pressure;
+pub use rdma::Rdma;
 pub use reading::Reading;
 pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, ProcessKind};
 pub use thread::{Answer, SensorThread};

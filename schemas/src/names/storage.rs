@@ -25,19 +25,19 @@ registry! { STORAGE
         {} Always "/proc/diskstats" => "in_flight",
     ]
     FILESYSTEM_USAGE "system.filesystem.usage" "By" UpDownCounter Storage "Bytes of a mount, by state; reserved is what only root may use." [
-        {FILESYSTEM_STATE "used"} Always "statvfs" => "fs_used_bytes",
-        {FILESYSTEM_STATE "free"} Always "statvfs" => "fs_free_bytes",
-        {FILESYSTEM_STATE "reserved"} Always "statvfs" => "fs_reserved_bytes",
+        {FILESYSTEM_STATE "used"} Kernel "statvfs" => "fs_used_bytes",
+        {FILESYSTEM_STATE "free"} Kernel "statvfs" => "fs_free_bytes",
+        {FILESYSTEM_STATE "reserved"} Kernel "statvfs" => "fs_reserved_bytes",
     ]
     FILESYSTEM_INODES "contador.filesystem.inodes" "{inode}" UpDownCounter Storage "Inodes of a mount, by state." [
         {FILESYSTEM_STATE "used"} Kernel "statvfs" => "inodes_used",
         {FILESYSTEM_STATE "free"} Kernel "statvfs" => "inodes_free",
     ]
     MOUNT_REACHABLE "contador.mount.reachable" "{bool}" Gauge Storage "1 when the last probe of the mount came back, 0 when it failed or does not come back." [
-        {} Always "statvfs, by a thread of the mount's own" => "reachable",
+        {} Kernel "statvfs, by a thread of the mount's own" => "reachable",
     ]
     MOUNT_PROBE_TIME "contador.mount.probe_time" "s" Gauge Storage "How long the last probe of the mount took; while one is under way and late, its age." [
-        {} Always "statvfs, by a thread of the mount's own" => "probe_ms",
+        {} Kernel "statvfs, by a thread of the mount's own" => "probe_ms",
     ]
     NFS_IO "contador.nfs.io" "By" Counter Storage "Bytes between an NFS mount and its server, by direction." [
         {DISK_DIRECTION "read"} Kernel "/proc/self/mountstats, bytes" => "nfs_read_bytes",
@@ -54,6 +54,12 @@ registry! { STORAGE
     ]
     NFS_TIMEOUTS "contador.nfs.timeouts" "{operation}" Counter Storage "Major timeouts of an NFS mount." [
         {} Kernel "/proc/self/mountstats, per-op" => "nfs_timeouts",
+    ]
+    NFS_CONNECTIONS "contador.nfs.connections" "{connection}" Counter Series "Connections that an NFS mount has made to its server, over all its transports (nconnect)." [
+        {} Kernel "/proc/self/mountstats, xprt" => "",
+    ]
+    NFS_SENT "contador.nfs.sent" "{operation}" Counter Series "Requests that an NFS mount's transports have sent to its server, those of other mounts of that server included where they share them." [
+        {} Kernel "/proc/self/mountstats, xprt" => "",
     ]
     CPU_TIME "system.cpu.time" "s" Counter Node "CPU time since the node's start, by mode, summed over CPUs." [
         {CPU_MODE "user"} Always "/proc/stat" => "cpu_user_ms",
@@ -93,20 +99,20 @@ registry! { STORAGE
         {PSI_RESOURCE "io", PSI_KIND "full"} Kernel "/proc/pressure/io, total" => "psi_io_full_us",
     ]
     NETWORK_IO "contador.network.io" "By" Counter Node "Bytes over the node's own network interfaces together: not those of containers, bridges, bonds' members or the loopback." [
-        {IO_DIRECTION "transmit"} Always "/proc/net/dev" => "network_transmit_bytes",
-        {IO_DIRECTION "receive"} Always "/proc/net/dev" => "network_receive_bytes",
+        {IO_DIRECTION "transmit"} Kernel "/proc/net/dev" => "network_transmit_bytes",
+        {IO_DIRECTION "receive"} Kernel "/proc/net/dev" => "network_receive_bytes",
     ]
     INTERFACE_IO "system.network.io" "By" Counter Series "Bytes over one network interface." [
-        {IO_DIRECTION "transmit"} Always "/proc/net/dev" => "",
-        {IO_DIRECTION "receive"} Always "/proc/net/dev" => "",
+        {IO_DIRECTION "transmit"} Kernel "/proc/net/dev" => "",
+        {IO_DIRECTION "receive"} Kernel "/proc/net/dev" => "",
     ]
     INTERFACE_ERRORS "system.network.errors" "{error}" Counter Series "Errors of one network interface." [
-        {IO_DIRECTION "transmit"} Always "/proc/net/dev" => "",
-        {IO_DIRECTION "receive"} Always "/proc/net/dev" => "",
+        {IO_DIRECTION "transmit"} Kernel "/proc/net/dev" => "",
+        {IO_DIRECTION "receive"} Kernel "/proc/net/dev" => "",
     ]
     INTERFACE_DROPPED "system.network.packet.dropped" "{packet}" Counter Series "Packets that one network interface dropped." [
-        {IO_DIRECTION "transmit"} Always "/proc/net/dev" => "",
-        {IO_DIRECTION "receive"} Always "/proc/net/dev" => "",
+        {IO_DIRECTION "transmit"} Kernel "/proc/net/dev" => "",
+        {IO_DIRECTION "receive"} Kernel "/proc/net/dev" => "",
     ]
     RDMA_IO "contador.rdma.io" "By" Counter Series "Bytes over one port of an RDMA device (InfiniBand, RoCE)." [
         {IO_DIRECTION "transmit"} Kernel "/sys/class/infiniband/*/ports/*/counters/port_xmit_data, words of 4 bytes" => "",
