@@ -10,16 +10,28 @@ mkdir -p "$deps"
 
 have_python() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 have_npm() { command -v npm >/dev/null && command -v node >/dev/null; }
+have_prometheus() { command -v prometheus >/dev/null && command -v promtool >/dev/null; }
 
 missing=()
 command -v curl >/dev/null || missing+=(curl)
 have_python || missing+=(python3-venv)
 have_npm || missing+=(nodejs npm)
+have_prometheus || missing+=(prometheus)
 
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    # The tests run programs such as Prometheus themselves: no package may start a service, now or at the next boot.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+      trap 'rm -f "$policy"' EXIT
+      printf '#!/bin/sh\nexit 101\n' >"$policy"
+      chmod 755 "$policy"
+    fi
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    case " ${missing[*]} " in *" prometheus "*)
+      if command -v systemctl >/dev/null; then systemctl disable --quiet prometheus.service 2>/dev/null || true; fi ;;
+    esac
   else
     echo "missing, and only root can install them: ${missing[*]}"
     echo "  sudo apt-get install ${missing[*]}"
@@ -32,6 +44,7 @@ tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a
 {
   command -v curl >/dev/null || tests_in tests/tests/engine_{http,formats}.rs
   have_python || echo clickhouse_connect_finds_a_server
+  have_prometheus || tests_in tests/tests/{prometheus,cases_show}.rs
   if ! have_npm; then
     echo the_node_client_finds_a_server
     # The embedded engine comes by npm, too.

@@ -2,11 +2,12 @@
 //!
 //! [`sensors`] tell what is, every second. [`owners`] tell whose it is. [`ledger`] makes minutes of it: who held which
 //! device for how long. [`outbox`] turns all of that into OTLP, keeps it on disk until the collector has it, and sends
-//! it. [`http`] takes latency histograms from services and tells how the agent itself is. [`run`] is the loop that
-//! drives them; [`config`] says how; [`cli`] is the command line.
+//! it. [`http`] takes latency histograms from services, tells how the agent itself is, and shows the last samples to
+//! Prometheus ([`exposition`]). [`run`] is the loop that drives them; [`config`] says how; [`cli`] is the command line.
 
 pub mod cli;
 pub mod config;
+pub mod exposition;
 pub mod http;
 pub mod ledger;
 pub mod outbox;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus::{
-    Encoder as _, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-    core::Collector,
+    GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector, proto::MetricFamily,
 };
 
 /// Counters and gauges of one agent. Clones are the same counters.
@@ -72,7 +71,10 @@ impl Telemetry {
                 "contador_agent_ledger_ignored_ticks_total",
                 "Ticks that were not later than the one before.",
             )?,
-            ledger_minutes: counter("contador_agent_ledger_minutes_total", "Closed minutes of devices.")?,
+            ledger_minutes: counter(
+                "contador_agent_ledger_closed_total",
+                "Minutes of devices that the ledger has closed.",
+            )?,
             samples_set_back: counters(
                 "contador_agent_samples_set_back_total",
                 "Samples left out because their instant was not later than the last one.",
@@ -83,7 +85,7 @@ impl Telemetry {
                 "1 while the ledger's checkpoint can't be written and nothing is handed on.",
             )?,
             pending_minutes: gauge(
-                "contador_agent_pending_minutes",
+                "contador_agent_ledger_pending",
                 "Closed minutes that the spool does not have yet.",
             )?,
             sensor_restarts: counters(
@@ -149,11 +151,8 @@ impl Telemetry {
         let _ = self.sensor_age.remove_label_values(&[sensor]);
     }
 
-    /// Prometheus text.
-    ///
-    /// # Errors
-    /// As [`TextEncoder`].
-    pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+    /// Everything as it is now.
+    pub fn gather(&self) -> Vec<MetricFamily> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         for family in self.sensor_answered.collect() {
             for metric in family.get_metric() {
@@ -163,9 +162,7 @@ impl Telemetry {
                 }
             }
         }
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
-        Ok(text)
+        self.registry.gather()
     }
 }
 

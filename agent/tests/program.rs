@@ -48,6 +48,15 @@ fn check_shows_what_is_in_force_or_what_is_wrong() {
     let shown: toml::Table = text(&good.stdout).parse().unwrap();
     assert_eq!(shown["collector"]["endpoint"].as_str(), Some("http://collector:4317"));
     assert_eq!(shown["interval"].as_str(), Some("500ms"));
+    let line = |key: &str| text(&good.stdout).lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+    assert!(line("node = ").ends_with(&format!("# {}:1", path.display())), "{}", line("node = "));
+    assert!(line("interval = ").ends_with("# --interval") && line("timeout = ").ends_with("# default"));
+    let variable = agent().arg("check").env("STATE_DIRECTORY", "/srv/state").output().unwrap();
+    assert!(text(&variable.stdout).contains("state_dir = \"/srv/state\""), "{}", text(&variable.stdout));
+    assert!(text(&variable.stdout).contains("# $STATE_DIRECTORY\n"));
+    let dcgm = agent().args(["check", "--dcgm"]).output().unwrap();
+    let shown: toml::Table = text(&dcgm.stdout).parse().unwrap();
+    assert_eq!(shown["prometheus"]["dcgm"].as_bool(), Some(true));
 
     std::fs::write(&path, "node = \"n1\"\n[http]\nlissen = \"127.0.0.1:1\"\n").unwrap();
     let bad = agent().args(["check", "--config"]).arg(&path).output().unwrap();
@@ -58,6 +67,15 @@ fn check_shows_what_is_in_force_or_what_is_wrong() {
     assert_eq!(code(&missing), 2);
     assert!(text(&missing.stderr).starts_with("contador-agent: cannot read /nonexistent/agent.toml: No such file"));
     assert_eq!(code(&agent().arg("rum").output().unwrap()), 2);
+    // An empty file is a whole configuration; what is no file of text is named.
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(code(&agent().args(["check", "--config"]).arg(&path).output().unwrap()), 0);
+    std::fs::write(&path, b"node = \"n1\"\n# \xff\n").unwrap();
+    for (file, said) in [(path.as_path(), ":2: the byte 0xff is no UTF-8"), (dir.path(), "Is a directory")] {
+        let refused = agent().args(["check", "--config"]).arg(file).output().unwrap();
+        assert_eq!(code(&refused), 2);
+        assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
+    }
 }
 
 #[test]
@@ -110,7 +128,7 @@ fn labels_must_be_short_text() {
     }
     let node = agent().args(["check", "--node", "a\u{1b}[31m"]).output().unwrap();
     assert_eq!(code(&node), 2);
-    assert!(text(&node.stderr).contains(r#"node: it is "a\u{1b}[31m", expected a name"#), "{}", text(&node.stderr));
+    assert!(text(&node.stderr).contains(r#"--node is "a\u{1b}[31m", expected a name"#), "{}", text(&node.stderr));
 }
 
 #[test]

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use contador_agent::probe::{ProbeGpus, ProbeReport, render_json, render_table};
 use contador_agent::sensors::{
-    Answer, Disks, GpuSample, Gpus, Host, Number, NvmlLibrary, ProcessKind, Reading, SensorError, SensorThread,
+    Answer, GpuSample, Gpus, Number, NvmlLibrary, ProcessKind, Reading, SensorError, SensorThread,
 };
 
 use contador_schemas::names;
@@ -202,38 +201,6 @@ fn a_gpu_sensor_runs_on_its_own_thread() {
             other => panic!("{other:?}"),
         }
     });
-}
-
-#[test]
-fn a_probe_of_this_machine_says_that_its_gpus_are_simulated() {
-    let simulator = Simulator::new("[[gpu]]\nmodel = \"h100-80gb\"\nutilization = 40\nunsupported = [\"power_usage\"]");
-    let mut gpus = open(&simulator);
-    let uuid = gpus.identities()[0].uuid.clone();
-    let text_of = |error: contador_agent::sensors::KernelError| error.to_string().into();
-    let report = ProbeReport {
-        node: "node-a".to_owned(),
-        ts_ms: 1_700_000_000_000,
-        gpus: Reading::Value(ProbeGpus::take(&mut gpus, 1_700_000_000_000)),
-        disks: Disks::new("/proc", "/sys").sample(0).map_err(text_of).map_or_else(Reading::Failed, Reading::Value),
-        host: Host::new("/proc").sample(0).map_err(text_of).map_or_else(Reading::Failed, Reading::Value),
-        owners: vec![(uuid.clone(), "ml / llm-chat".to_owned())],
-    };
-    let text = render_table(&report, 80);
-    for part in [
-        "GPUs: 1 (simulated)",
-        &uuid,
-        "40 %",
-        "ml / llm-chat",
-        "GPU 0: hw.power: unsupported (not offered by this device)",
-    ] {
-        assert!(text.contains(part), "{part}\n{text}");
-    }
-    let json = render_json(&report);
-    assert_eq!(json["gpus"]["value"]["simulated"], true);
-    let measures = json["gpus"]["value"]["devices"][0]["sample"]["measures"].as_array().expect("a list");
-    let power = measures.iter().find(|measure| measure["metric"] == "hw.power").expect("asked");
-    assert_eq!(power["unsupported"], "not offered by this device");
-    assert!(json["host"]["value"]["cpu_count"].as_u64().is_some_and(|count| count > 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `contador-agent check`: is the configuration right, and what does it say?
+//! `contador-agent check`: is the configuration right, what does it say, and where is each value from?
 
 use clap::Args;
 
@@ -11,5 +11,5 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn main(args: &CheckArgs) -> anyhow::Result<()> {
-    print(&args.config.load()?.to_toml())
+    print(&args.config.loaded()?.to_toml())
 }

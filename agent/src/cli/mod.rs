@@ -4,6 +4,7 @@
 
 mod check;
 mod exec;
+mod options;
 mod probe;
 mod run;
 
@@ -14,7 +15,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Config, ConfigError, Overrides};
+use self::options::ConfigArgs;
+use crate::config::{Config, ConfigError};
 use crate::sensors::{NvmlLibrary, SensorError};
 
 /// Meters every GPU second of this node, and whose it was.
@@ -35,42 +37,6 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Check a configuration file, and show what is in force with it.
     Check(check::CheckArgs),
-}
-
-/// Options that stand for keys of the configuration file.
-#[derive(Args, Clone, Debug, Default)]
-struct ConfigArgs {
-    /// Configuration file; without one, the defaults are in force.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// URL of the collector, such as http://collector:4317.
-    #[arg(long, value_name = "URL")]
-    endpoint: Option<String>,
-    /// Where the agent keeps its state and what is not sent yet.
-    #[arg(long, value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-    /// Address of pushes, /metrics and /readyz.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Option<String>,
-    /// Name of this node.
-    #[arg(long, value_name = "NAME")]
-    node: Option<String>,
-    /// Time between samples, such as 1s.
-    #[arg(long, value_name = "DURATION")]
-    interval: Option<String>,
-}
-
-impl ConfigArgs {
-    fn load(&self) -> Result<Config, ConfigError> {
-        let overrides = Overrides {
-            node: self.node.clone(),
-            endpoint: self.endpoint.clone(),
-            state_dir: self.state_dir.clone(),
-            listen: self.listen.clone(),
-            interval: self.interval.clone(),
-        };
-        Config::load(self.config.as_deref(), &overrides)
-    }
 }
 
 /// Which driver to ask.

@@ -24,12 +24,10 @@ pub enum ConfigError {
         /// What is wrong, with the value and what was expected.
         reason: String,
     },
-    /// An option of the command line, or a default, is wrong.
-    #[error("{option}: {reason}")]
-    Option {
-        /// The option.
-        option: &'static str,
-        /// What is wrong, with the value and what was expected.
+    /// A flag, an environment variable or a default is wrong.
+    #[error("{reason}")]
+    Value {
+        /// What is wrong, with its name, the value and what was expected.
         reason: String,
     },
 }
@@ -46,31 +44,26 @@ pub struct Place<'a> {
 impl Place<'_> {
     /// A fault at these bytes.
     pub fn fault(&self, span: &Range<usize>, reason: String) -> ConfigError {
-        let before = self.text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        ConfigError::File { path: self.path.to_owned(), line, reason }
+        ConfigError::File { path: self.path.to_owned(), line: self.line(span), reason }
+    }
+
+    /// The line of these bytes, from 1.
+    pub fn line(&self, span: &Range<usize>) -> usize {
+        self.text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
     }
 }
 
-/// A fault that the TOML reader found. An unknown key is answered with the nearest known one.
+/// A fault that the TOML reader found.
 pub fn of_toml(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let span = error.span().unwrap_or(0..0);
-    Place { path, text }.fault(&span, reason(error.message()))
+    let reason = error.message().lines().next().unwrap_or_default().to_owned();
+    Place { path, text }.fault(&span, reason)
 }
 
-fn reason(message: &str) -> String {
-    let message = message.lines().next().unwrap_or_default();
-    let Some(rest) = message.strip_prefix("unknown field ") else { return message.to_owned() };
-    let mut quoted = rest.split('`').skip(1).step_by(2);
-    let Some(unknown) = quoted.next() else { return message.to_owned() };
-    let known: Vec<&str> = quoted.collect();
-    let near = known
-        .iter()
-        .map(|key| (strsim::damerau_levenshtein(unknown, key), key))
-        .min()
-        .filter(|(distance, key)| *distance <= 2.max(key.len() / 3));
-    match near {
-        Some((_, key)) => format!("unknown key {unknown}, expected {key}"),
-        None => format!("unknown key {unknown}, expected one of {}", known.join(", ")),
-    }
+/// A file that is no text.
+pub fn of_bytes(path: &Path, bytes: &[u8], valid: usize) -> ConfigError {
+    let line = bytes.iter().take(valid).filter(|byte| **byte == b'\n').count() + 1;
+    let byte = bytes.get(valid).copied().unwrap_or_default();
+    let reason = format!("the byte 0x{byte:02x} is no UTF-8, expected a TOML file");
+    ConfigError::File { path: path.to_owned(), line, reason }
 }

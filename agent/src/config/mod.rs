@@ -1,11 +1,17 @@
-//! The configuration: a TOML file as it is written ([`raw`]), with [`units`], becomes validated values ([`Config`]).
-//! A [`fault`] names file, line, value and expectation.
+//! The configuration, from what is written to what is meant.
 //!
-//! Each option is taken from the command line ([`Overrides`]) if it is given there, else from the file, else it has the
-//! default that `agent.example.toml` shows.
+//! [`raw`] lists every key once: [`key`] says what that is, `read` how a value is read, with its [`units`] and bounds. A
+//! TOML [`file`] is taken apart into the keys that it gives. The first of the command line, the file, the environment and
+//! the default is what is [`given`]. `validate` makes a [`Config`] of it. A [`fault`] names file, line, value and
+//! expectation. [`show`] tells what is in force and where it is from, and writes the example and the reference.
 
 pub mod fault;
+mod file;
+pub mod given;
+pub mod key;
 pub mod raw;
+mod read;
+pub mod show;
 pub mod units;
 mod validate;
 
@@ -13,16 +19,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
-
 pub use fault::ConfigError;
+pub use given::{Effective, Flags};
 
+use self::given::Given;
+use self::key::Written;
 use crate::outbox::SpoolLimits;
 use crate::sensors::MountOptions;
 
 /// How requests are compressed.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Compression {
     /// Zstandard.
     #[default]
@@ -90,6 +96,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Greatest body of a push in bytes, before and after inflating.
     pub max_push_bytes: usize,
+    /// Whether `/metrics` shows the names of dcgm-exporter, too.
+    pub dcgm: bool,
     /// Where things of the kernel and the driver are.
     pub roots: Roots,
     /// How mounts are looked at.
@@ -98,7 +106,7 @@ pub struct Config {
     pub telemetry: Option<String>,
 }
 
-/// Options that the command line has given.
+/// Options that win over the file, by name, for programs that run an agent themselves.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Overrides {
     /// `--node`
@@ -113,30 +121,75 @@ pub struct Overrides {
     pub interval: Option<String>,
 }
 
+/// A configuration, and where each of its values is from.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What is in force.
+    pub config: Config,
+    /// The same, key by key.
+    pub effective: Vec<Effective>,
+    path: PathBuf,
+}
+
+impl Loaded {
+    /// The whole configuration as a file that would give it, with where each value is from.
+    pub fn to_toml(&self) -> String {
+        show::effective(&self.effective, &self.path)
+    }
+}
+
+impl Overrides {
+    fn flags(&self) -> Flags {
+        let text = |value: &Option<String>| value.clone().map(Written::Text);
+        let given = [
+            (raw::NODE.about, text(&self.node)),
+            (raw::ENDPOINT.about, text(&self.endpoint)),
+            (raw::STATE_DIR.about, self.state_dir.clone().map(|path| Written::from(path.into_os_string()))),
+            (raw::LISTEN.about, text(&self.listen)),
+            (raw::INTERVAL.about, text(&self.interval)),
+        ];
+        given.into_iter().filter_map(|(about, given)| Some((about.path, given?))).collect()
+    }
+}
+
+/// Reads `path` (without one, only defaults), and validates it together with what the command line gives.
+///
+/// # Errors
+/// [`ConfigError`]; the first fault that is found.
+pub fn load(path: Option<&Path>, flags: &Flags) -> Result<Loaded, ConfigError> {
+    let Some(path) = path else { return parse("", Path::new("(defaults)"), flags) };
+    let bytes = std::fs::read(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(text, path, flags),
+        Err(error) => Err(fault::of_bytes(path, &bytes, error.valid_up_to())),
+    }
+}
+
+/// As [`load`], of a file's text.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn parse(text: &str, path: &Path, flags: &Flags) -> Result<Loaded, ConfigError> {
+    let mut given = Given::new(path, text, file::read(path, text)?, flags);
+    let config = validate::validate(&mut given)?;
+    Ok(Loaded { config, effective: given.taken, path: path.to_owned() })
+}
+
 impl Config {
-    /// Reads `path` (without one, only defaults), and validates it together with `overrides`.
+    /// As [`load`], by name.
     ///
     /// # Errors
-    /// [`ConfigError`]; the first fault that is found.
+    /// [`ConfigError`].
     pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
-        let Some(path) = path else { return Self::parse("", Path::new("(defaults)"), overrides) };
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        Self::parse(&text, path, overrides)
+        load(path, &overrides.flags()).map(|loaded| loaded.config)
     }
 
-    /// As [`Config::load`], of a file's text.
+    /// As [`parse`], by name.
     ///
     /// # Errors
     /// [`ConfigError`].
     pub fn parse(text: &str, path: &Path, overrides: &Overrides) -> Result<Self, ConfigError> {
-        let raw = toml::from_str(text).map_err(|error| fault::of_toml(path, text, &error))?;
-        validate::validate(raw, &fault::Place { path, text }, overrides)
-    }
-
-    /// The whole configuration as a file that would give it.
-    pub fn to_toml(&self) -> String {
-        toml::to_string(&raw::shown(self)).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
+        parse(text, path, &overrides.flags()).map(|loaded| loaded.config)
     }
 }
 

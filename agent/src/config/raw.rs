@@ -1,152 +1,102 @@
-//! The configuration file as it is written. `agent.example.toml` says what each key means.
+//! Every key of the configuration, with what it means, what it takes, and what is in force without it.
+//!
+//! The reference in `docs/configuration.md`, `agent.example.toml` and the flags of the command line are made of these
+//! comments. A new key is one entry here, and its field in [`Config`](super::Config).
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use toml::Spanned;
+use super::Compression;
+use super::key::{About, Default, Key, keys};
+use super::read::{
+    address, choice, count_to, endpoint, flag, interval, mount_interval, name, path, places, push_size, size_from,
+    texts, timeout,
+};
 
-use super::units::{show_duration, show_size};
-use super::{Compression, Config};
-
-/// The file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Raw {
-    pub node: Option<Spanned<String>>,
-    pub interval: Option<Spanned<String>>,
-    pub state_dir: Option<Spanned<PathBuf>>,
-    pub collector: Collector,
-    pub spool: Spool,
-    pub http: Http,
-    pub sensors: Sensors,
-    pub telemetry: Telemetry,
+keys! {
+    /// Name of this node in everything that is sent.
+    NODE: String = "node", Default::Found("the host's name", "gpu-node-17"), name,
+        "a name of this node of at most 256 bytes without control characters", flag "node" "NAME";
+    /// Time between samples, aligned to the clock.
+    INTERVAL: Duration = "interval", Default::Text("1s"), interval,
+        "a duration from 100ms to 1m that divides a minute", flag "interval" "DURATION";
+    /// Where the agent keeps what must survive a restart: the open minute of the ledger, and the spool. One agent a
+    /// directory.
+    STATE_DIR: PathBuf = "state_dir", Default::Text("/var/lib/contador"), path,
+        "a directory", flag "state-dir" "DIR", variable "STATE_DIRECTORY";
+    /// Any OTLP/gRPC receiver, without TLS: a contador collector, or the balancer in front of several.
+    ENDPOINT: String = "collector.endpoint", Default::Text("http://127.0.0.1:4317"), endpoint,
+        "an URL such as http://collector:4317", flag "endpoint" "URL";
+    /// How requests are compressed. A collector that refuses one is asked again with the next simpler one.
+    COMPRESSION: Compression = "collector.compression", Default::Text("zstd"), choice, "zstd, gzip or none";
+    /// How long one request may take.
+    TIMEOUT: Duration = "collector.timeout", Default::Text("10s"), timeout, "a duration of at least 100ms";
+    /// Where records wait until the collector has them.
+    SPOOL_DIR: PathBuf = "spool.dir", Default::Found("spool in state_dir", "/var/lib/contador/spool"), path, "a directory";
+    /// Samples and records together. When it is full, the oldest samples are dropped; ledger rows and latencies never are.
+    SPOOL_SIZE: u64 = "spool.max_size", Default::Text("1GiB"), size_from::<{ 1 << 20 }>, "a size of at least 1MiB";
+    /// What is dropped at once.
+    SEGMENT_SIZE: u64 = "spool.segment_size", Default::Found("4MiB, or a quarter of max_size", "4MiB"),
+        size_from::<{ 64 << 10 }>, "a size of at least 64KiB and at most a quarter of max_size";
+    /// Records that the collector refused for good, kept in the folder rejected.
+    REJECTED_SIZE: u64 = "spool.rejected_size", Default::Text("64MiB"), size_from::<0>, "a size such as 64MiB";
+    /// Where the agent listens: pushes of latency histograms, /metrics, /healthz and /readyz.
+    LISTEN: SocketAddr = "http.listen", Default::Text("127.0.0.1:9746"), address,
+        "an IP address and a port, such as 127.0.0.1:9746", flag "listen" "ADDRESS:PORT";
+    /// Greatest body of a push, before and after inflating.
+    PUSH_SIZE: usize = "http.max_push_size", Default::Text("4MiB"), push_size, "a size from 1KiB to 64MiB";
+    /// Show the last samples at /metrics by the names of dcgm-exporter, too, so that its dashboards go on working.
+    DCGM: bool = "prometheus.dcgm", Default::Flag(false), flag, "true or false", flag "dcgm" "";
+    /// The kernel's proc file system; another place for containers and tests.
+    PROC: PathBuf = "sensors.proc", Default::Text("/proc"), path, "a directory";
+    /// The kernel's sys file system.
+    SYS: PathBuf = "sensors.sys", Default::Text("/sys"), path, "a directory";
+    /// Where control groups are mounted: v2, or v1's controllers, each in a folder of its own.
+    CGROUP: PathBuf = "sensors.cgroup", Default::Found("fs/cgroup in sys", "/sys/fs/cgroup"), path, "a directory";
+    /// The file that maps user ids to names.
+    PASSWD: PathBuf = "sensors.passwd", Default::Text("/etc/passwd"), path, "a file";
+    /// The NVML library.
+    NVML: PathBuf = "sensors.nvml", Default::Nothing("the driver's own, as the loader finds it", "libnvidia-ml.so.1"),
+        path, "a file, or a name that the loader finds";
+    /// Time between two probes of a mount. A probe that is not back by the next one makes its mount unreachable. NFS counters
+    /// are read as often.
+    MOUNT_INTERVAL: Duration = "sensors.mount_interval", Default::Text("5s"), mount_interval, "a duration from 1s to 1h";
+    /// Most mounts that are probed, each by a thread of its own; the rest is left out, and said once in the log. 0 switches
+    /// it off.
+    MAX_MOUNTS: usize = "sensors.max_mounts", Default::Whole(64), count_to::<1_024>, "a number from 0 to 1024";
+    /// Mounts at these places and below them are left out, such as /var/lib/kubelet.
+    EXCLUDE_MOUNTS: Vec<PathBuf> = "sensors.exclude_mounts", Default::List(&[]), places, "a list of absolute paths";
+    /// Mounts of these types are left out; fuse stands for fuse.sshfs and the like too.
+    EXCLUDE_TYPES: Vec<String> = "sensors.exclude_types", Default::List(&[]), texts, "a list of types of file systems";
+    /// Where the agent's own metrics are sent by OTLP/gRPC.
+    TELEMETRY: String = "telemetry.otlp_endpoint",
+        Default::Nothing("where OTEL_EXPORTER_OTLP_ENDPOINT says, if anywhere", "http://127.0.0.1:4317"), endpoint,
+        "an URL such as http://collector:4317";
 }
 
-/// `[collector]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Collector {
-    pub endpoint: Option<Spanned<String>>,
-    pub compression: Option<Spanned<String>>,
-    pub timeout: Option<Spanned<String>>,
+/// The key of this path; the compiler finds out if there is none.
+const fn about(path: &str) -> &'static About {
+    let mut index = 0;
+    while index < KEYS.len() {
+        if same(KEYS[index].path.as_bytes(), path.as_bytes()) {
+            return KEYS[index];
+        }
+        index += 1;
+    }
+    panic!("no key of this path");
 }
 
-/// `[spool]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Spool {
-    pub dir: Option<PathBuf>,
-    pub max_size: Option<Spanned<String>>,
-    pub segment_size: Option<Spanned<String>>,
-    pub rejected_size: Option<Spanned<String>>,
-}
-
-/// `[http]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Http {
-    pub listen: Option<Spanned<String>>,
-    pub max_push_size: Option<Spanned<String>>,
-}
-
-/// `[sensors]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Sensors {
-    pub proc: Option<PathBuf>,
-    pub sys: Option<PathBuf>,
-    pub cgroup: Option<PathBuf>,
-    pub passwd: Option<PathBuf>,
-    pub nvml: Option<PathBuf>,
-    pub mount_interval: Option<Spanned<String>>,
-    pub max_mounts: Option<Spanned<usize>>,
-    pub exclude_mounts: Option<Spanned<Vec<PathBuf>>>,
-    pub exclude_types: Option<Vec<String>>,
-}
-
-/// `[telemetry]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Telemetry {
-    pub otlp_endpoint: Option<Spanned<String>>,
-}
-
-/// A file that gives `config`.
-pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
-    #[derive(Serialize)]
-    struct Shown<'a> {
-        node: &'a str,
-        interval: String,
-        state_dir: &'a PathBuf,
-        collector: ShownCollector<'a>,
-        spool: ShownSpool<'a>,
-        http: ShownHttp,
-        sensors: ShownSensors<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        telemetry: Option<ShownTelemetry<'a>>,
+const fn same(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
     }
-    #[derive(Serialize)]
-    struct ShownTelemetry<'a> {
-        otlp_endpoint: &'a str,
+    let mut index = 0;
+    while index < left.len() {
+        if left[index] != right[index] {
+            return false;
+        }
+        index += 1;
     }
-    #[derive(Serialize)]
-    struct ShownCollector<'a> {
-        endpoint: &'a str,
-        compression: Compression,
-        timeout: String,
-    }
-    #[derive(Serialize)]
-    struct ShownSpool<'a> {
-        dir: &'a PathBuf,
-        max_size: String,
-        segment_size: String,
-        rejected_size: String,
-    }
-    #[derive(Serialize)]
-    struct ShownHttp {
-        listen: String,
-        max_push_size: String,
-    }
-    #[derive(Serialize)]
-    struct ShownSensors<'a> {
-        proc: &'a PathBuf,
-        sys: &'a PathBuf,
-        cgroup: &'a PathBuf,
-        passwd: &'a PathBuf,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        nvml: Option<&'a PathBuf>,
-        mount_interval: String,
-        max_mounts: usize,
-        exclude_mounts: &'a [PathBuf],
-        exclude_types: &'a [String],
-    }
-    Shown {
-        node: &config.node,
-        interval: show_duration(config.interval),
-        state_dir: &config.state_dir,
-        collector: ShownCollector {
-            endpoint: &config.endpoint,
-            compression: config.compression,
-            timeout: show_duration(config.timeout),
-        },
-        spool: ShownSpool {
-            dir: &config.spool_dir,
-            max_size: show_size(config.spool.max_bytes),
-            segment_size: show_size(config.spool.segment_bytes),
-            rejected_size: show_size(config.spool.rejected_bytes),
-        },
-        http: ShownHttp { listen: config.listen.to_string(), max_push_size: show_size(config.max_push_bytes as u64) },
-        sensors: ShownSensors {
-            proc: &config.roots.proc,
-            sys: &config.roots.sys,
-            cgroup: &config.roots.cgroup,
-            passwd: &config.roots.passwd,
-            nvml: config.roots.nvml.as_ref(),
-            mount_interval: show_duration(config.mounts.interval),
-            max_mounts: config.mounts.max,
-            exclude_mounts: &config.mounts.exclude_points,
-            exclude_types: &config.mounts.exclude_types,
-        },
-        telemetry: config.telemetry.as_deref().map(|otlp_endpoint| ShownTelemetry { otlp_endpoint }),
-    }
+    true
 }

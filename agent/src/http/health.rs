@@ -1,6 +1,7 @@
 //! How the agent is.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -64,7 +65,7 @@ pub async fn readyz(State(shared): State<Shared>) -> Response {
 
 /// `GET /metrics`
 pub async fn metrics(State(shared): State<Shared>) -> Response {
-    match shared.telemetry.text() {
+    match shared.exposition.text(&shared.telemetry, Instant::now()) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, chain(&error)).into_response(),
     }

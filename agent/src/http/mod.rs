@@ -2,7 +2,7 @@
 //!
 //! `POST /v1/latency` takes a histogram: [`params`] reads whose it is from the query, [`hdr`] makes cells of the body,
 //! and [`push`] keeps it in the spool before it answers. `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the
-//! sensors answer) tell how the agent is ([`health`]).
+//! sensors answer) tell how the agent is ([`health`]); `/metrics` shows what it last measured, too ([`crate::exposition`]).
 
 pub mod hdr;
 pub mod health;
@@ -12,6 +12,7 @@ pub mod push;
 use axum::Router;
 use axum::routing::{get, post};
 
+use crate::exposition::Exposition;
 use crate::outbox::Keeper;
 use crate::telemetry::Telemetry;
 
@@ -30,6 +31,8 @@ pub struct Shared {
     pub telemetry: Telemetry,
     /// Whether the sensors answer.
     pub health: Health,
+    /// What was last measured.
+    pub exposition: Exposition,
 }
 
 /// The listener's routes.

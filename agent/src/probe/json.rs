@@ -1,36 +1,61 @@
 //! The report for a machine.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::ProbeReport;
-use crate::sensors::Reading;
+use contador_schemas::owner::Owner;
 
-/// The report as JSON. A reading is `{"value": …}`, `{"unsupported": reason}` or `{"failed": reason}`; units are in
-/// the keys, as in the sensors' samples.
+use super::{Asked, ProbeReport};
+
+/// The report as JSON; `docs/probe.md` describes it. What was asked for is `{"value": …}`, `{"unsupported": reason}`,
+/// `{"failed": reason}` or `{"stuck_seconds": n}`; a measure has its unit.
 pub fn render_json(report: &ProbeReport) -> Value {
-    let gpus = report.gpus.clone().map(|gpus| {
-        let devices: Vec<Value> = gpus
-            .devices
-            .iter()
-            .map(|(identity, sample)| {
-                let owners: Vec<&str> = report.owners_of(&identity.uuid).collect();
-                json!({ "identity": identity, "sample": sample, "owners": owners })
-            })
-            .collect();
-        let unreadable: Vec<Value> =
-            gpus.unreadable.iter().map(|(index, reason)| json!({ "index": index, "reason": reason })).collect();
-        json!({ "simulated": gpus.simulated, "devices": devices, "unreadable": unreadable })
-    });
+    let gpus = match &report.gpus {
+        Asked::Answered(reading) => Asked::Answered(reading.clone().map(|gpus| {
+            let devices: Vec<Value> = gpus
+                .devices
+                .iter()
+                .map(|(identity, sample)| {
+                    let owners: Vec<Value> = report.owners_of(&identity.uuid).map(owner).collect();
+                    json!({ "identity": identity, "sample": sample, "owners": owners })
+                })
+                .collect();
+            let unreadable: Vec<Value> =
+                gpus.unreadable.iter().map(|(index, reason)| json!({ "index": index, "reason": reason })).collect();
+            json!({ "simulated": gpus.simulated, "devices": devices, "unreadable": unreadable })
+        })),
+        Asked::Stuck(passed) => Asked::Stuck(*passed),
+    };
+    let sensors: Map<String, Value> =
+        report.sensors.iter().map(|(name, asked)| ((*name).to_owned(), shown(asked))).collect();
+    let mut pids: Vec<(&u32, &Owner)> = report.processes.iter().collect();
+    pids.sort_by_key(|(pid, _)| **pid);
+    let processes: Map<String, Value> = pids.into_iter().map(|(pid, of)| (pid.to_string(), owner(of))).collect();
     json!({
         "node": report.node,
         "ts_ms": report.ts_ms,
-        "gpus": reading(&gpus),
-        "disks": reading(&report.disks),
-        "host": reading(&report.host),
+        "gpus": shown(&gpus),
+        "process_owners": processes,
+        "sensors": sensors,
     })
 }
 
-fn reading<T: Serialize>(reading: &Reading<T>) -> Value {
-    serde_json::to_value(reading).unwrap_or_else(|error| json!({ "failed": error.to_string() }))
+/// What is known of an owner, and how it is called.
+fn owner(owner: &Owner) -> Value {
+    let mut fields = Map::new();
+    fields.insert("label".to_owned(), owner.label().into());
+    fields.insert("id".to_owned(), owner.id().to_string().into());
+    fields.insert("kind".to_owned(), owner.kind.as_str().into());
+    let known = owner.attributes().into_iter().filter(|(_, value)| !value.is_empty());
+    fields.extend(known.map(|(name, value)| (name.to_owned(), value.into())));
+    Value::Object(fields)
+}
+
+fn shown<T: Serialize>(asked: &Asked<T>) -> Value {
+    match asked {
+        Asked::Answered(reading) => {
+            serde_json::to_value(reading).unwrap_or_else(|error| json!({ "failed": error.to_string() }))
+        }
+        Asked::Stuck(passed) => json!({ "stuck_seconds": passed.as_secs_f64() }),
+    }
 }

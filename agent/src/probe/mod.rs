@@ -1,15 +1,57 @@
-//! What `contador-agent probe` shows: one sample of everything, whose it is, and what is missing and why.
+//! What `contador-agent probe` shows: everything that the agent can see now, whose it is, and what is missing and why.
 //!
-//! The caller fills a [`ProbeReport`] from the sensors and the owners; `table` renders it for a terminal and `json`
-//! for a machine. Every reason for a missing value is shown in full: a probe is for finding out what a node can tell.
+//! [`take`] asks every sensor on a thread of its own, twice, and waits for none longer than it has patience: the result is
+//! a [`ProbeReport`]. [`table`] lays it out for a terminal: the machine, disks and mounts by `node`, the GPUs by `devices`,
+//! what is missing by `missing`, with words and widths of [`text`]. [`json`] has all of it for a machine. [`watch`] does
+//! so again and again.
 
+mod devices;
 mod json;
+mod missing;
+mod node;
 mod table;
+pub mod take;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod watch;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use contador_schemas::owner::Owner;
 
 pub use json::render_json;
-pub use table::render_table;
+pub use table::{render_painted, render_table};
 
-use crate::sensors::{DiskSample, GpuIdentity, GpuSample, Gpus, HostSample, Reading};
+use crate::sensors::{GpuIdentity, GpuSample, Gpus, Measures, Reading};
+
+/// What asking a sensor came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked<T> {
+    /// It has answered.
+    Answered(Reading<T>),
+    /// It has not, for so long.
+    Stuck(Duration),
+}
+
+impl<T> Asked<T> {
+    /// The value, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Answered(reading) => reading.value(),
+            Self::Stuck(_) => None,
+        }
+    }
+
+    /// Why there is no value: `unsupported (…)`, `failed (…)` or `stuck (3 s)`.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Self::Answered(reading) => reading.missing(),
+            Self::Stuck(passed) => Some(format!("stuck ({} s)", passed.as_secs())),
+        }
+    }
+}
 
 /// One sample of everything.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,19 +61,21 @@ pub struct ProbeReport {
     /// When it was taken, in Unix milliseconds.
     pub ts_ms: i64,
     /// The GPUs; unsupported when there is no driver.
-    pub gpus: Reading<ProbeGpus>,
-    /// The block devices.
-    pub disks: Reading<Vec<DiskSample>>,
-    /// The machine.
-    pub host: Reading<HostSample>,
-    /// Who holds what: pairs of a device's UUID and an owner's label; several pairs for a shared device.
-    pub owners: Vec<(String, String)>,
+    pub gpus: Asked<ProbeGpus>,
+    /// The other sensors, by name: disks, host and so on.
+    pub sensors: Vec<(&'static str, Asked<Measures>)>,
+    /// What each of them said before, and how long before; for rates.
+    pub before: HashMap<&'static str, (Duration, Measures)>,
+    /// Who holds what: pairs of a device's UUID and an owner; several pairs for a shared device.
+    pub owners: Vec<(String, Owner)>,
+    /// Whose each process is that holds a device.
+    pub processes: HashMap<u32, Owner>,
 }
 
 /// The GPUs of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeGpus {
-    /// Each GPU that could be identified, with its sample.
+    /// Each GPU and each MIG instance that could be identified, an instance after its GPU, with its sample.
     pub devices: Vec<(GpuIdentity, GpuSample)>,
     /// The driver's index of each GPU that could not be identified, and why.
     pub unreadable: Vec<(u32, String)>,
@@ -43,28 +87,20 @@ impl ProbeGpus {
     /// Takes one sample of each GPU at `ts_ms` (Unix milliseconds).
     pub fn take(gpus: &mut Gpus, ts_ms: i64) -> Self {
         let samples = gpus.sample_all(ts_ms);
-        let devices = gpus.identities().iter().cloned().zip(samples).collect();
+        let find = |uuid: &str| gpus.identities().iter().find(|identity| identity.uuid == uuid).cloned();
+        let devices = samples.into_iter().filter_map(|sample| Some((find(&sample.uuid)?, sample))).collect();
         Self { devices, unreadable: gpus.unreadable().to_vec(), simulated: gpus.simulated() }
     }
 }
 
 impl ProbeReport {
-    /// The labels of a device's owners.
-    fn owners_of<'r>(&'r self, uuid: &'r str) -> impl Iterator<Item = &'r str> {
-        self.owners.iter().filter(move |(device, _)| device == uuid).map(|(_, owner)| owner.as_str())
+    /// The owners of a device.
+    fn owners_of<'r>(&'r self, uuid: &'r str) -> impl Iterator<Item = &'r Owner> {
+        self.owners.iter().filter(move |(device, _)| device == uuid).map(|(_, owner)| owner)
+    }
+
+    /// What all sensors of the node have measured.
+    fn measured(&self) -> impl Iterator<Item = (&'static str, &Measures)> {
+        self.sensors.iter().filter_map(|(name, asked)| Some((*name, asked.value()?)))
     }
 }
-
-/// Why each missing value of a GPU is missing: metric, with its attributes, and `unsupported (…)` or `failed (…)`.
-fn missing(identity: &GpuIdentity, sample: &GpuSample) -> Vec<(String, String)> {
-    let measured = sample.measures.iter().filter_map(|measure| {
-        let variant = measure.attributes().map(|(_, value)| format!(" {value}")).collect::<String>();
-        Some((format!("{}{variant}", measure.metric), measure.reading.missing()?))
-    });
-    let limit = identity.power_limit_mw.missing().map(|reason| ("power limit".to_owned(), reason));
-    let processes = sample.processes.missing().map(|reason| ("processes".to_owned(), reason));
-    measured.chain(limit).chain(processes).collect()
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,13 +1,16 @@
 //! What a probe looks like.
 
-use contador_schemas::names;
+use std::borrow::Cow;
+
+use contador_schemas::names::{self, Fixed};
 
 use super::*;
-use crate::sensors::{GpuProcess, Measures, Number, ProcessKind};
+use crate::sensors::{GpuProcess, Number, ProcessKind};
+
+const REASON: &str = "not offered by this device";
 
 fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
-    let uuid = format!("GPU-0000000{index}-1111-2222-3333-444444444444");
-    let reason = || "not offered by this device".into();
+    let uuid = format!("GPU-{index:08}-1111-2222-3333-444444444444");
     let identity = GpuIdentity {
         uuid: uuid.clone(),
         name: "NVIDIA H100 80GB HBM3".to_owned(),
@@ -24,127 +27,237 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
         mig: None,
     };
     let mut measures = Measures::default();
-    let mut add = |metric, value| measures.add(metric, Reading::Value(value));
-    add(names::GPU_MEMORY_UTILIZATION, Number::Real(0.12));
-    add(names::GPU_MEMORY_LIMIT, Number::Whole(80 << 30));
-    add(names::GPU_MEMORY_USAGE, Number::Whole(40 << 30));
-    add(names::ENERGY, Number::Thousandths(4_500_000_000));
+    let mut add = |metric, fixed: Fixed, value| measures.add_as(metric, fixed, Reading::Value(value));
+    add(names::GPU_MEMORY_UTILIZATION, &[], Number::Real(0.12));
+    add(names::GPU_MEMORY_LIMIT, &[], Number::Whole(80 << 30));
+    add(names::GPU_MEMORY_USAGE, &[], Number::Whole(40 << 30));
+    add(names::ENERGY, &[], Number::Thousandths(4_500_000_000));
+    add(names::GPU_CLOCK_SM, &[], Number::Whole(1_980));
+    add(names::GPU_CLOCK_MEMORY, &[], Number::Whole(2_619));
+    add(names::NVLINK_LINKS, &[], Number::Whole(18));
     if index == 0 {
-        add(names::GPU_UTILIZATION, Number::Real(0.0));
-        add(names::POWER, Number::Thousandths(416_400));
-        add(names::TEMPERATURE, Number::Whole(53));
+        add(names::GPU_UTILIZATION, &[], Number::Real(0.0));
+        add(names::POWER, &[], Number::Thousandths(416_400));
+        add(names::TEMPERATURE, &[], Number::Whole(53));
+        add(names::NVLINK_LINKS_ACTIVE, &[], Number::Whole(18));
+        add(names::STATUS, &[(names::STATE, "ok")], Number::Whole(1));
+        add(names::GPM_SM, &[], Number::Real(0.81));
+        add(names::GPM_TENSOR, &[], Number::Real(0.35));
     } else {
-        measures.add(names::GPU_UTILIZATION, Reading::Unsupported(reason()));
-        measures.add(names::POWER, Reading::Unsupported(reason()));
+        add(names::NVLINK_LINKS_ACTIVE, &[], Number::Whole(16));
+        add(names::STATUS, &[(names::STATE, "degraded")], Number::Whole(1));
+        add(names::GPU_XID_LAST, &[], Number::Whole(79));
+        add(names::GPU_THROTTLE_REASONS, &[], Number::Whole(4 | 32 | 1));
+        measures.add(names::GPU_UTILIZATION, Reading::Unsupported(REASON.into()));
+        measures.add(names::POWER, Reading::Unsupported(REASON.into()));
         measures.add(names::TEMPERATURE, Reading::Failed("an internal error".into()));
     }
-    let sample = GpuSample {
-        ts_ms: 1_700_000_000_000,
-        uuid,
-        parent: None,
-        measures,
-        processes: Reading::Value(vec![GpuProcess {
-            pid: 4_711,
-            kind: ProcessKind::Compute,
-            memory_bytes: Reading::Value(40 << 30),
-            sm_util: (index == 0).then_some(80.0),
-            gpu_instance: None,
-            compute_instance: None,
-        }]),
-        faults: Vec::new(),
-        rejected: 0,
-    };
-    (identity, sample)
+    // As on a board without most of them.
+    for metric in names::metrics().filter(|metric| metric.name.starts_with("contador.gpu.pcie")) {
+        for variant in metric.variants {
+            measures.add_as(metric.name, variant.attributes, Reading::Unsupported(REASON.into()));
+        }
+    }
+    measures.add_as(names::GPM_PIPE, &[(names::PIPE, "fp64")], Reading::Unsupported(REASON.into()));
+    let processes = Reading::Value(vec![GpuProcess {
+        pid: 4_711,
+        kind: ProcessKind::Compute,
+        memory_bytes: Reading::Value(40 << 30),
+        sm_util: (index == 0).then_some(80.0),
+        gpu_instance: None,
+        compute_instance: None,
+    }]);
+    let faults = Vec::new();
+    (identity, GpuSample { ts_ms: 1_700_000_000_000, uuid, parent: None, measures, processes, faults, rejected: 0 })
 }
 
-fn report(simulated: bool) -> ProbeReport {
-    let devices = vec![gpu(0, simulated), gpu(1, simulated)];
-    let owners = vec![
-        (devices[0].0.uuid.clone(), "ml / llm-chat / sweep-7".to_owned()),
-        (devices[0].0.uuid.clone(), "ml / ranking".to_owned()),
-    ];
+fn owner(service: &str) -> Owner {
+    Owner { department: "ml".into(), project: service.into(), ..Owner::default() }
+}
+
+fn disk(read_bytes: u64) -> Measures {
+    let mut measures = Measures::default();
+    let mut add = |metric, fixed: Fixed, value| {
+        measures.add_with(metric, fixed, vec![(names::SYSTEM_DEVICE, "nvme0n1".into())], Reading::Value(value));
+    };
+    add(names::DISK_IO, &[(names::DISK_DIRECTION, "read")], Number::Whole(read_bytes));
+    add(names::DISK_IO, &[(names::DISK_DIRECTION, "write")], Number::Whole(5 << 30));
+    add(names::DISK_IO_TIME, &[], Number::Whole(3));
+    add(names::DISK_IN_FLIGHT, &[], Number::Whole(1));
+    measures
+}
+
+fn mounts() -> Measures {
+    let mut measures = Measures::default();
+    for (point, reachable, probe_us) in [("/data", 1, 300), ("/mnt/nfs", 0, 12_000_000)] {
+        let of = || vec![(names::MOUNTPOINT, Cow::Borrowed(point)), (names::FILESYSTEM_TYPE, "nfs4".into())];
+        let mut add = |metric, fixed: Fixed, value| measures.add_with(metric, fixed, of(), Reading::Value(value));
+        add(names::MOUNT_REACHABLE, &[], Number::Whole(reachable));
+        add(names::MOUNT_PROBE_TIME, &[], Number::Millionths(probe_us));
+        if reachable == 1 {
+            add(names::FILESYSTEM_USAGE, &[(names::FILESYSTEM_STATE, "used")], Number::Whole(7 << 30));
+            add(names::FILESYSTEM_USAGE, &[(names::FILESYSTEM_STATE, "free")], Number::Whole(9 << 30));
+        }
+    }
+    measures
+}
+
+fn node() -> Measures {
+    let mut measures = Measures::default();
+    let mut add = |metric, fixed: Fixed, value| measures.add_as(metric, fixed, Reading::Value(value));
+    add(names::CPU_COUNT, &[], Number::Whole(8));
+    add(names::CPU_LOAD_1M, &[], Number::Real(1.5));
+    add(names::MEMORY_LIMIT, &[], Number::Whole(64 << 30));
+    add(names::MEMORY_AVAILABLE, &[], Number::Whole(48 << 30));
+    add(names::NETWORK_IO, &[(names::IO_DIRECTION, "transmit")], Number::Whole(2 << 30));
+    add(names::NETWORK_IO, &[(names::IO_DIRECTION, "receive")], Number::Whole(3 << 30));
+    add(names::PSI_STALLED, &[(names::PSI_RESOURCE, "io"), (names::PSI_KIND, "some")], Number::Millionths(2_500_000));
+    measures
+}
+
+fn report(gpus: u32, simulated: bool) -> ProbeReport {
+    let devices: Vec<_> = (0..gpus).map(|index| gpu(index, simulated)).collect();
+    let first = "GPU-00000000-1111-2222-3333-444444444444".to_owned();
+    let answered = |measures| Asked::Answered(Reading::Value(measures));
+    let mut before = node();
+    before.add_as(names::CPU_TIME, &[], Reading::Value(Number::Whole(1)));
+    let mut earlier = Measures::default();
+    earlier.add_as(
+        names::PSI_STALLED,
+        &[(names::PSI_RESOURCE, "io"), (names::PSI_KIND, "some")],
+        Reading::Value(Number::Millionths(2_000_000)),
+    );
     ProbeReport {
         node: "node-a".to_owned(),
         ts_ms: 1_700_000_000_000,
-        gpus: Reading::Value(ProbeGpus {
+        gpus: Asked::Answered(Reading::Value(ProbeGpus {
             devices,
-            unreadable: vec![(2, "device fell off the bus".to_owned())],
+            unreadable: vec![(gpus, "device fell off the bus".to_owned())],
             simulated,
-        }),
-        disks: Reading::Value(vec![DiskSample {
-            ts_ms: 0,
-            device: "nvme0n1".to_owned(),
-            reads: 10,
-            read_bytes: 3 << 30,
-            read_time_ms: 0,
-            writes: 20,
-            written_bytes: 5 << 30,
-            write_time_ms: 0,
-            in_flight: 1,
-            io_time_ms: 0,
-            weighted_io_time_ms: 0,
-            discards: None,
-            discarded_bytes: None,
-            flushes: None,
-            flush_time_ms: None,
-        }]),
-        host: Reading::Failed("/proc/stat: cut short".into()),
-        owners,
+        })),
+        sensors: vec![
+            ("disks", answered(disk(3 << 30))),
+            ("host", answered(node())),
+            ("mounts", answered(mounts())),
+            ("network", Asked::Stuck(Duration::from_millis(3_400))),
+            ("rdma", Asked::Answered(Reading::Failed("/sys: permission denied".into()))),
+        ],
+        before: HashMap::from([
+            ("disks", (Duration::from_secs(2), disk((3 << 30) - (8 << 20)))),
+            ("host", (Duration::from_secs(1), earlier)),
+        ]),
+        owners: vec![(first.clone(), owner("llm-chat")), (first, owner("ranking"))],
+        processes: HashMap::from([(4_711, owner("llm-chat"))]),
+    }
+}
+
+fn fits(text: &str, columns: usize) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= columns, "{} > {columns}: {line}\n{text}", line.chars().count());
     }
 }
 
 #[test]
 fn a_table_fits_80_columns_and_says_everything() {
-    let text = render_table(&report(true), 80);
-    for line in text.lines() {
-        assert!(line.chars().count() <= 80, "{}: {line}", line.chars().count());
-    }
+    let text = render_table(&report(2, true), 80);
+    fits(&text, 80);
     for part in [
         "node-a at 2023-11-14T22:13:20Z",
-        "host: failed (/proc/stat: cut short)",
-        "GPUs: 2 (simulated), driver 570.133.20, CUDA 12.8",
-        "40.0 / 80.0",
-        "416 / 700",
-        "1.250",
+        "8 CPUs, load 1.50, memory 48.0 of 64.0 GiB available",
+        "pressure, share of time in which work waited: io 50 %",
+        "network: 2.0 GiB sent, 3.0 GiB received",
+        "2 GPUs (simulated), driver 570.133.20, CUDA 12.8",
+        "GPU 0: H100 80GB HBM3, GPU-00000000-1111-2222-3333-444444444444",
+        "40.0/80.0",
+        "416/700",
+        "18/18",
+        "16/18",
         "0 %",
+        "degraded",
+        "XID 79",
         "nobody",
-        "GPU 0: pid 4711: memory 40.0 GiB, 80 % of the SMs",
-        "GPU 1: hw.gpu.utilization: unsupported (not offered by this device)",
-        "GPU 1: hw.power: unsupported (not offered by this device)",
-        "GPU 1: hw.temperature: failed (an internal error)",
+        "ml/llm-chat",
+        "GPU 0: SM 81 %, tensor 35 %; 1980 MHz, memory 2619 MHz",
+        "held down by the power cap and",
+        "GPU 0: pid 4711: 40.0 GiB, 80 % of the SMs, ml/llm-chat",
+        "GPU 1: failed (an internal error): temperature",
         "GPU 2: failed (device fell off the bus)",
+        "/mnt/nfs",
+        "stuck (12 s)",
+        "0.3 ms",
         "nvme0n1",
+        "4.0",
+        "network: stuck (3 s)",
+        "rdma: failed (/sys: permission denied)",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
 }
 
 #[test]
-fn only_simulated_gpus_are_called_simulated() {
-    assert!(!render_table(&report(false), 80).contains("simulated"));
-    assert!(render_table(&report(true), 80).matches("simulated").count() >= 3, "in the head and at each GPU");
+fn what_is_missing_for_one_reason_is_one_paragraph() {
+    let text = render_table(&report(16, true), 80);
+    fits(&text, 80);
+    let paragraphs: Vec<&str> = text.lines().filter(|line| line.contains("unsupported (")).collect();
+    let expected = [
+        "GPU 0: unsupported (not offered by this device): pcie.generation,",
+        "GPU 1-15: unsupported (not offered by this device): pcie.generation,",
+    ];
+    assert_eq!(paragraphs, expected, "{text}");
+    assert!(text.contains("pipe.activity (fp64)"), "the variant that is missing\n{text}");
+    assert!(text.contains("pcie.throughput, pcie.width"), "without variants, when all are\n{text}");
+    assert!(text.contains("GPU 1-15: failed (an internal error): temperature"), "{text}");
 }
 
 #[test]
-fn a_node_without_a_driver_still_has_disks() {
-    let mut report = report(false);
-    report.gpus = Reading::Unsupported("no NVIDIA driver: libnvidia-ml.so.1: cannot open shared object file".into());
+fn it_fits_other_widths_and_other_numbers_of_gpus() {
+    for columns in [60, 80, 120] {
+        for gpus in [0, 1, 16] {
+            let text = render_table(&report(gpus, false), columns);
+            fits(&text, usize::from(columns));
+            assert_eq!(text.matches("40.0/80.0").count(), gpus as usize, "a number is not broken\n{text}");
+        }
+    }
+    let none = render_table(&report(0, false), 80);
+    assert!(none.contains("\n0 GPUs\n"), "{none}");
+    assert!(!render_table(&report(2, false), 80).contains("simulated"));
+}
+
+#[test]
+fn colour_is_only_where_it_is_wanted_and_changes_no_text() {
+    let report = report(2, false);
+    let (plain, painted) = (render_table(&report, 80), render_painted(&report, 80));
+    assert!(!plain.contains('\x1b') && plain.is_ascii() == painted.is_ascii());
+    assert!(painted.contains("\x1b[33mdegraded\x1b[0m") && painted.contains("\x1b[32mok\x1b[0m"), "{painted}");
+    let mut rest = painted.as_str();
+    let mut stripped = String::new();
+    while let Some((text, code)) = rest.split_once('\x1b') {
+        stripped += text;
+        rest = code.split_once('m').expect("an SGR code").1;
+    }
+    assert_eq!(stripped + rest, plain);
+}
+
+#[test]
+fn a_node_without_a_driver_or_with_one_that_hangs_still_has_disks() {
+    let mut report = report(2, false);
+    let reason = "no NVIDIA driver: libnvidia-ml.so.1: cannot open shared object file";
+    report.gpus = Asked::Answered(Reading::Unsupported(reason.into()));
     let text = render_table(&report, 80);
     assert!(text.contains("GPUs: unsupported (no NVIDIA driver: libnvidia-ml.so.1"), "{text}");
     assert!(text.contains("nvme0n1"), "{text}");
-    for line in render_table(&report, 60).lines() {
-        assert!(line.chars().count() <= 60, "{line}");
-    }
+    fits(&render_table(&report, 60), 60);
     assert!(render_table(&report, 60).contains("libnvidia-ml.so.1:\n  cannot open shared object file)"), "{text}");
-    assert_eq!(
-        render_json(&report)["gpus"]["unsupported"],
-        "no NVIDIA driver: libnvidia-ml.so.1: cannot open shared object file"
-    );
+    assert_eq!(render_json(&report)["gpus"]["unsupported"], reason);
+    report.gpus = Asked::Stuck(Duration::from_millis(3_500));
+    let text = render_table(&report, 80);
+    assert!(text.contains("GPUs: stuck (3 s)") && text.contains("nvme0n1"), "{text}");
+    assert_eq!(render_json(&report)["gpus"]["stuck_seconds"], 3.5);
 }
 
 #[test]
 fn json_keeps_value_unsupported_and_failed_apart() {
-    let json = render_json(&report(true));
+    let json = render_json(&report(2, true));
     let gpus = &json["gpus"]["value"];
     assert_eq!(gpus["simulated"], true);
     let reading = |position: usize, metric: &str| {
@@ -152,10 +265,14 @@ fn json_keeps_value_unsupported_and_failed_apart() {
         measures.iter().find(|measure| measure["metric"] == metric).expect(metric).clone()
     };
     assert_eq!(reading(0, names::GPU_UTILIZATION)["value"], 0.0);
-    assert_eq!(reading(1, names::GPU_UTILIZATION)["unsupported"], "not offered by this device");
+    assert_eq!(reading(1, names::GPU_UTILIZATION)["unsupported"], REASON);
     assert_eq!(reading(1, names::TEMPERATURE)["failed"], "an internal error");
-    assert_eq!(gpus["devices"][0]["owners"].as_array().map(Vec::len), Some(2));
+    let owners = gpus["devices"][0]["owners"].as_array().expect("a list");
+    assert_eq!((owners.len(), &owners[0]["project"], &owners[0]["kind"]), (2, &"llm-chat".into(), &"workload".into()));
     assert_eq!(gpus["devices"][1]["owners"].as_array().map(Vec::len), Some(0));
-    assert_eq!(json["disks"]["value"][0]["written_bytes"], 5_368_709_120_u64);
-    assert_eq!(json["host"]["failed"], "/proc/stat: cut short");
+    assert_eq!(json["process_owners"]["4711"]["label"], "ml/llm-chat");
+    assert_eq!(json["sensors"]["disks"]["value"][0]["value"], 3_u64 << 30);
+    assert_eq!(json["sensors"]["network"]["stuck_seconds"], 3.4);
+    assert_eq!(json["sensors"]["rdma"]["failed"], "/sys: permission denied");
+    assert!(!json.to_string().contains('\n'), "a line, when it is asked for");
 }

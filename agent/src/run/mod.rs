@@ -28,6 +28,7 @@ pub use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
 use crate::config::Config;
+use crate::exposition::Exposition;
 use crate::http::{self, Health, Shared};
 use crate::ledger::CheckpointError;
 use crate::outbox::send::{self, Destination};
@@ -132,6 +133,7 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
         keeper,
         telemetry: telemetry.clone(),
         health,
+        exposition: Exposition::new(node.latest(), &config.node, config.dcgm),
     };
     let inputs = CancellationToken::new();
     let server = axum::serve(listener, http::router(shared)).with_graceful_shutdown(inputs.clone().cancelled_owned());

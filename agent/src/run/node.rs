@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contador_schemas::owner::Owner;
 
@@ -15,6 +15,7 @@ use super::sensors::{NodeSample, Round, Sensors};
 use super::{Options, RunError};
 use super::{attribute, kernel};
 use crate::config::Config;
+use crate::exposition::Latest;
 use crate::http::Health;
 use crate::ledger::checkpoint::{CheckpointFile, Loaded};
 use crate::ledger::{self, Ledger};
@@ -59,6 +60,10 @@ pub struct Node {
     /// Whether the checkpoint and the spool share a file system.
     pub(super) one_disk: bool,
     pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
+    /// What was last measured, for `/metrics`.
+    latest: Latest,
+    /// How often NFS is asked.
+    mount_interval: Duration,
 }
 
 impl Node {
@@ -113,7 +118,14 @@ impl Node {
             checkpoint_fault: None,
             one_disk: disk(&config.state_dir) == disk(&config.spool_dir),
             last_tick: None,
+            latest: Latest::new(config.interval),
+            mount_interval: config.mounts.interval,
         })
+    }
+
+    /// What was last measured.
+    pub fn latest(&self) -> Latest {
+        self.latest.clone()
     }
 
     /// Says that the agent has started, and keeps what a kill may have taken from the spool.
@@ -146,6 +158,8 @@ impl Node {
             if !measures.is_empty() && self.admit(&stream, &stream, ts_ms) {
                 samples::node(&mut points, &measures, ts_ms);
             }
+            let interval = if stream == "nfs" { self.mount_interval } else { Duration::ZERO };
+            self.latest.sensor_every(&stream, measures, Instant::now(), interval);
             self.events.extend(changes.into_iter().map(|change| kernel::event(ts_ms, change)));
         }
         self.sensors.owners.report(&mut round);
@@ -174,6 +188,7 @@ impl Node {
     async fn take_gpus(&mut self, answer: GpuTick, points: &mut Points, round: &mut Round) {
         let instant_ms = round.instant_ms;
         if let Some(changed) = answer.changed {
+            self.latest.identify(changed.iter().map(AsRef::as_ref));
             self.gpus = changed;
             self.described_ms = 0;
         }
@@ -202,25 +217,29 @@ impl Node {
             fresh = asked_ms == instant_ms;
             self.owners = owners;
         }
-        for sample in &answer.samples {
+        for mut sample in answer.samples {
             let simulated = answer.simulated;
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
             // What the ledger has covered must be asked before it takes this tick.
             if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
-                samples::gpu(points, sample, simulated, described);
+                samples::gpu(points, &sample, simulated, described);
             }
             // A MIG instance is sampled and not booked: its GPU is, whole, and would be counted twice.
             if sample.parent.is_some() {
+                self.latest.device(&sample.uuid, sample.measures, Instant::now());
                 continue;
             }
             let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
             let limit_ms = ledger::gap_limit_ms(self.interval);
             let covered = self.ledger.covered_ms(&sample.uuid);
             let stale = covered.is_none_or(|covered| sample.ts_ms + interval_ms - covered > limit_ms);
-            if let Some(tick) = attribute::tick(sample, simulated, &self.owners, fresh, stale)
-                && self.books()
-            {
-                self.ledger.tick(tick, self.interval);
+            let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
+            self.latest.device(&sample.uuid, std::mem::take(&mut sample.measures), Instant::now());
+            if let Some(tick) = tick {
+                self.latest.hold(&sample.uuid, tick.holders.iter().map(|holder| &holder.owner));
+                if self.books() {
+                    self.ledger.tick(tick, self.interval);
+                }
             }
         }
         let ignored = self.ledger.ignored_ticks();

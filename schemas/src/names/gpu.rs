@@ -80,10 +80,10 @@ registry! { GPU
     GPU_CLOCK_VIDEO "contador.gpu.clock.video" "MHz" Gauge Gpu "Clock of the video engines." [
         {} Board "nvmlDeviceGetClockInfo, VIDEO" => "clock_video_mhz",
     ]
-    GPU_PERFORMANCE_STATE "contador.gpu.performance_state" "1" Gauge Gpu "Performance state: 0 the fastest, 15 the slowest." [
+    GPU_PERFORMANCE_STATE "contador.gpu.performance_state" "{state}" Gauge Gpu "Performance state: 0 the fastest, 15 the slowest." [
         {} Board "nvmlDeviceGetPerformanceState" => "performance_state",
     ]
-    GPU_THROTTLE_REASONS "contador.gpu.throttle_reasons" "1" Gauge Gpu "Why clocks are below what was asked, a set of bits: 1 idle, 2 application clocks, 4 software power cap, 8 hardware slowdown, 16 sync boost, 32 software thermal, 64 hardware thermal, 128 hardware power brake, 256 display clocks." [
+    GPU_THROTTLE_REASONS "contador.gpu.throttle_reasons" "{bits}" Gauge Gpu "Why clocks are below what was asked, a set of bits: 1 idle, 2 application clocks, 4 software power cap, 8 hardware slowdown, 16 sync boost, 32 software thermal, 64 hardware thermal, 128 hardware power brake, 256 display clocks." [
         {} Board "nvmlDeviceGetCurrentClocksThrottleReasons" => "throttle_reasons",
     ]
     GPU_THROTTLE_TIME "contador.gpu.throttle.time" "s" Counter Gpu "Time for which clocks were held down, by reason." [
@@ -94,7 +94,7 @@ registry! { GPU
         {IO_DIRECTION "transmit"} PcieBytes "nvmlDeviceGetFieldValues 197" => "pcie_transmit_bytes",
         {IO_DIRECTION "receive"} PcieBytes "nvmlDeviceGetFieldValues 198" => "pcie_receive_bytes",
     ]
-    GPU_PCIE_GENERATION "contador.gpu.pcie.generation" "1" Gauge Gpu "Generation at which the PCIe link runs now." [
+    GPU_PCIE_GENERATION "contador.gpu.pcie.generation" "{generation}" Gauge Gpu "Generation at which the PCIe link runs now." [
         {} Board "nvmlDeviceGetCurrPcieLinkGeneration" => "pcie_generation",
     ]
     GPU_PCIE_WIDTH "contador.gpu.pcie.width" "{lane}" Gauge Gpu "Lanes at which the PCIe link runs now." [
@@ -114,7 +114,7 @@ registry! { GPU
         {IO_DIRECTION "transmit"} NvLink "nvmlDeviceGetFieldValues 138 (KiB) or 202, scope link" => "",
         {IO_DIRECTION "receive"} NvLink "nvmlDeviceGetFieldValues 139 (KiB) or 204, scope link" => "",
     ]
-    NVLINK_LINK_UP "contador.gpu.nvlink.link.up" "1" Gauge Series "1 while the NVLink is up, else 0." [
+    NVLINK_LINK_UP "contador.gpu.nvlink.link.up" "{bool}" Gauge Series "1 while the NVLink is up, else 0." [
         {} NvLink "nvmlDeviceGetNvLinkState" => "",
     ]
     NVLINK_LINK_ERRORS "contador.gpu.nvlink.link.errors" "{error}" Counter Series "Errors of one NVLink, by kind." [
@@ -135,7 +135,7 @@ registry! { GPU
         {ERROR_TYPE "ecc_corrected_aggregate"} Ecc "nvmlDeviceGetTotalEccErrors, CORRECTED, AGGREGATE" => "ecc_corrected_aggregate",
         {ERROR_TYPE "ecc_uncorrected_aggregate"} Ecc "nvmlDeviceGetTotalEccErrors, UNCORRECTED, AGGREGATE" => "ecc_uncorrected_aggregate",
     ]
-    GPU_XID_LAST "contador.gpu.xid.last" "1" Gauge Gpu "Code of the last XID since the agent has watched; 0 before the first." [
+    GPU_XID_LAST "contador.gpu.xid.last" "{code}" Gauge Gpu "Code of the last XID since the agent has watched; 0 before the first." [
         {} Board "nvmlEventSetWait_v2, XidCriticalError" => "xid_last",
     ]
     GPU_XIDS "contador.gpu.xids" "{error}" Counter Series "XIDs since the agent has watched, by code; attribute contador.xid." [
@@ -145,10 +145,10 @@ registry! { GPU
         {ERROR_TYPE "corrected"} RowRemapping "nvmlDeviceGetFieldValues 142" => "remapped_rows_corrected",
         {ERROR_TYPE "uncorrected"} RowRemapping "nvmlDeviceGetFieldValues 143" => "remapped_rows_uncorrected",
     ]
-    GPU_REMAP_PENDING "contador.gpu.row_remap.pending" "1" Gauge Gpu "1 while a row waits for a reset to be remapped, else 0." [
+    GPU_REMAP_PENDING "contador.gpu.row_remap.pending" "{bool}" Gauge Gpu "1 while a row waits for a reset to be remapped, else 0." [
         {} RowRemapping "nvmlDeviceGetFieldValues 144" => "remap_pending",
     ]
-    GPU_REMAP_FAILED "contador.gpu.row_remap.failed" "1" Gauge Gpu "1 when remapping a row has failed: the board should be replaced; else 0." [
+    GPU_REMAP_FAILED "contador.gpu.row_remap.failed" "{bool}" Gauge Gpu "1 when remapping a row has failed: the board should be replaced; else 0." [
         {} RowRemapping "nvmlDeviceGetFieldValues 145" => "remap_failed",
     ]
     STATUS "hw.status" "1" UpDownCounter Gpu "1 for the state that the device is in, 0 for the others: ok; degraded, such as links that are down, rows that wait for a reset or could not be remapped, uncorrected errors; failed, when it does not answer." [

@@ -33,7 +33,7 @@ registry! { STORAGE
         {FILESYSTEM_STATE "used"} Kernel "statvfs" => "inodes_used",
         {FILESYSTEM_STATE "free"} Kernel "statvfs" => "inodes_free",
     ]
-    MOUNT_REACHABLE "contador.mount.reachable" "1" Gauge Storage "1 when the last probe of the mount came back, 0 when it failed or does not come back." [
+    MOUNT_REACHABLE "contador.mount.reachable" "{bool}" Gauge Storage "1 when the last probe of the mount came back, 0 when it failed or does not come back." [
         {} Kernel "statvfs, by a thread of the mount's own" => "reachable",
     ]
     MOUNT_PROBE_TIME "contador.mount.probe_time" "s" Gauge Storage "How long the last probe of the mount took; while one is under way and late, its age." [

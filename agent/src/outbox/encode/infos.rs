@@ -1,6 +1,7 @@
 //! What devices are, and what happened, as points.
 
 use contador_schemas::names;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use uuid::Uuid;
 
 use super::points::{Points, int, nanoseconds, text, whole, yes};
@@ -68,6 +69,11 @@ pub fn event(points: &mut Points, event: &Event) {
 
 /// Adds what a device is, as seen at `ts_ms` (Unix milliseconds).
 pub fn device(points: &mut Points, gpu: &GpuIdentity, ts_ms: i64) {
+    points.push(names::DEVICE_INFO, (0, nanoseconds(ts_ms)), attributes(gpu), int(1));
+}
+
+/// What a device is, by the attributes of the registry.
+pub fn attributes(gpu: &GpuIdentity) -> Vec<KeyValue> {
     let mut attributes = vec![
         text(names::HW_ID, &gpu.uuid),
         text(names::HW_TYPE, "gpu"),
@@ -89,5 +95,5 @@ pub fn device(points: &mut Points, gpu: &GpuIdentity, ts_ms: i64) {
         attributes.extend(numbers.into_iter().filter_map(|(name, number)| Some(whole(name, number?.into()))));
     }
     attributes.extend(gpu.simulated.then(|| yes(names::SIMULATED)));
-    points.push(names::DEVICE_INFO, (0, nanoseconds(ts_ms)), attributes, int(1));
+    attributes
 }

@@ -1,0 +1,123 @@
+//! From a value as it is written to what is meant, with its bounds. An empty reason stands for what the key expects.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Compression;
+use super::key::Written;
+use super::units::{duration, size};
+use crate::owners::label;
+
+/// Without more words than the key has itself.
+const KEY: &str = "";
+
+fn text(written: &Written) -> Result<&str, &'static str> {
+    match written {
+        Written::Text(text) => Ok(text),
+        _ => Err(KEY),
+    }
+}
+
+/// A number where a unit is needed is told so, whether it stands in quotes or not.
+fn with_unit(written: &Written) -> Result<&str, &'static str> {
+    match written {
+        Written::Text(text) => Ok(text),
+        Written::Whole(_) => Ok("without a unit"),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn name(written: &Written) -> Result<String, &'static str> {
+    match text(written)?.trim() {
+        name if !name.is_empty() && label::is_valid(name) => Ok(name.to_owned()),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn path(written: &Written) -> Result<PathBuf, &'static str> {
+    match written {
+        Written::Text(text) if !text.is_empty() => Ok(PathBuf::from(text)),
+        Written::Path(path) => Ok(path.clone()),
+        _ => Err(KEY),
+    }
+}
+
+/// Instants are aligned to the clock, so that an interval has to fit into a minute, or a second into it.
+pub(super) fn interval(written: &Written) -> Result<Duration, &'static str> {
+    let interval = duration(with_unit(written)?)?;
+    let ms = interval.as_millis();
+    if (100..=60_000).contains(&ms) && 60_000 % ms == 0 { Ok(interval) } else { Err(KEY) }
+}
+
+pub(super) fn timeout(written: &Written) -> Result<Duration, &'static str> {
+    let timeout = duration(with_unit(written)?)?;
+    if timeout < Duration::from_millis(100) { Err(KEY) } else { Ok(timeout) }
+}
+
+pub(super) fn size_from<const LEAST: u64>(written: &Written) -> Result<u64, &'static str> {
+    let bytes = size(with_unit(written)?)?;
+    if bytes < LEAST { Err(KEY) } else { Ok(bytes) }
+}
+
+pub(super) fn push_size(written: &Written) -> Result<usize, &'static str> {
+    let bytes = size_from::<{ 1 << 10 }>(written)?;
+    usize::try_from(bytes).ok().filter(|bytes| *bytes <= 64 << 20).ok_or(KEY)
+}
+
+pub(super) fn endpoint(written: &Written) -> Result<String, &'static str> {
+    let text = text(written)?;
+    let uri: axum::http::Uri = text.parse().map_err(|_| KEY)?;
+    match uri.scheme_str() {
+        Some("http") if uri.host().is_some() && matches!(uri.path(), "" | "/") => Ok(text.to_owned()),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn choice(written: &Written) -> Result<Compression, &'static str> {
+    match text(written)? {
+        "zstd" => Ok(Compression::Zstd),
+        "gzip" => Ok(Compression::Gzip),
+        "none" => Ok(Compression::None),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn address(written: &Written) -> Result<SocketAddr, &'static str> {
+    text(written)?.parse().map_err(|_| KEY)
+}
+
+pub(super) fn flag(written: &Written) -> Result<bool, &'static str> {
+    match written {
+        Written::Flag(yes) => Ok(*yes),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn mount_interval(written: &Written) -> Result<Duration, &'static str> {
+    let interval = duration(with_unit(written)?)?;
+    if (1..=3_600).contains(&interval.as_secs()) && interval <= Duration::from_secs(3_600) {
+        Ok(interval)
+    } else {
+        Err(KEY)
+    }
+}
+
+pub(super) fn count_to<const MOST: usize>(written: &Written) -> Result<usize, &'static str> {
+    match written {
+        Written::Whole(number) => usize::try_from(*number).ok().filter(|number| *number <= MOST).ok_or(KEY),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn texts(written: &Written) -> Result<Vec<String>, &'static str> {
+    match written {
+        Written::List(list) => Ok(list.clone()),
+        _ => Err(KEY),
+    }
+}
+
+pub(super) fn places(written: &Written) -> Result<Vec<PathBuf>, &'static str> {
+    let places: Vec<PathBuf> = texts(written)?.into_iter().map(PathBuf::from).collect();
+    if places.iter().all(|place| place.is_absolute()) { Ok(places) } else { Err(KEY) }
+}

@@ -1,0 +1,251 @@
+//! Asks every sensor, on a thread of its own, and waits for none longer than it has patience.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use contador_schemas::owner::Owner;
+
+use super::{Asked, ProbeGpus, ProbeReport};
+use crate::config::Config;
+use crate::ledger::Tick;
+use crate::outbox::send::chain;
+use crate::owners::ProcessOwners;
+use crate::run::attribute;
+use crate::run::clock::now_ms;
+use crate::run::kernel::{KernelAnswer, kernel_sensors};
+use crate::sensors::{
+    Answer, Disks, GpuSample, Gpus, Host, KernelSample, Measures, NvmlLibrary, Reading, SensorError, SensorThread,
+};
+
+/// How long a sensor is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long the first sample and the second lie apart: what is measured between two needs that.
+const APART: Duration = Duration::from_millis(250);
+
+/// Threads that stay, so that a second report has rates, and a stuck sensor grows older.
+#[derive(Debug)]
+pub struct Prober {
+    node: String,
+    gpus: SensorThread<Result<ProbeGpus, SensorError>>,
+    sensors: Vec<Sensor>,
+    owners: SensorThread<HashMap<u32, Owner>>,
+    pids: Arc<Mutex<Vec<u32>>>,
+    is_warm: bool,
+}
+
+#[derive(Debug)]
+struct Sensor {
+    name: &'static str,
+    thread: SensorThread<KernelAnswer>,
+    /// The last two answers, the older one first.
+    last: Option<(Instant, Measures)>,
+    before: Option<(Duration, Measures)>,
+}
+
+impl Prober {
+    /// Starts a thread for each sensor.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread.
+    pub fn start(config: &Config, library: NvmlLibrary) -> std::io::Result<Self> {
+        let roots = config.roots.clone();
+        let pids = Arc::new(Mutex::new(Vec::new()));
+        let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&pids));
+        let owners = SensorThread::spawn("owners", move || {
+            let mut owners = ProcessOwners::new(proc, passwd);
+            move |ts_ms| {
+                let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                owners.resolve(&pids, ts_ms)
+            }
+        })?;
+        let proc = roots.proc.clone();
+        let gpus = SensorThread::spawn("gpus", move || {
+            let mut open = None;
+            move |ts_ms| gpus(&mut open, ts_ms, || Gpus::open(&library, &proc))
+        })?;
+        let (proc, sys) = (roots.proc.clone(), roots.sys.clone());
+        let disks = SensorThread::spawn("disks", move || {
+            let mut disks = Disks::new(proc, sys);
+            move |ts_ms| {
+                let mut measures = Measures::default();
+                let disks = disks.sample(ts_ms).map_err(|error| chain(&error))?;
+                disks.iter().for_each(|disk| measures.append(disk.measures()));
+                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
+            }
+        })?;
+        let proc = roots.proc.clone();
+        let host = SensorThread::spawn("host", move || {
+            let mut host = Host::new(proc);
+            move |ts_ms| {
+                let measures = host.sample(ts_ms).map_err(|error| chain(&error))?.measures();
+                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
+            }
+        })?;
+        let mut threads = vec![("disks", disks), ("host", host)];
+        for (name, make) in kernel_sensors(config, &pids) {
+            threads.push((name, SensorThread::spawn(name, move || make())?));
+        }
+        let sensors =
+            threads.into_iter().map(|(name, thread)| Sensor { name, thread, last: None, before: None }).collect();
+        Ok(Self { node: config.node.clone(), gpus, sensors, owners, pids, is_warm: false })
+    }
+
+    /// One report. The first one takes two samples, since some values lie between two.
+    ///
+    /// # Errors
+    /// When a scenario was asked for that the simulator refuses, or of something that is no simulator.
+    pub async fn take(&mut self, patience: Duration) -> Result<ProbeReport, SensorError> {
+        if !std::mem::replace(&mut self.is_warm, true) {
+            self.sample(patience).await?;
+            tokio::time::sleep(APART).await;
+        }
+        self.sample(patience).await
+    }
+
+    async fn sample(&mut self, patience: Duration) -> Result<ProbeReport, SensorError> {
+        let (ts_ms, now) = (now_ms(), tokio::time::Instant::now());
+        let deadline = now + patience;
+        // What has used up the patience before is not waited for again.
+        let until = |pending: Option<Duration>| match pending {
+            Some(passed) if passed >= patience => now + APART,
+            _ => deadline,
+        };
+        let gpus_until = until(self.gpus.pending());
+        self.gpus.request(ts_ms);
+        let asked = self.sensors.iter_mut().map(|sensor| {
+            let until = until(sensor.thread.pending());
+            sensor.thread.request(ts_ms);
+            until
+        });
+        let deadlines: Vec<_> = asked.collect();
+        let mut sensors = Vec::new();
+        for (sensor, until) in self.sensors.iter_mut().zip(deadlines) {
+            sensors.push((sensor.name, sensor.collect(until).await));
+        }
+        let gpus = match self.gpus.collect(gpus_until).await {
+            Answer::Ready(Ok(gpus)) => Asked::Answered(Reading::Value(gpus)),
+            // Somebody asked for this scenario.
+            Answer::Ready(Err(error @ (SensorError::Scenario { .. } | SensorError::NotTheSimulator { .. }))) => {
+                return Err(error);
+            }
+            Answer::Ready(Err(error)) if error.is_no_driver() => {
+                Asked::Answered(Reading::Unsupported(chain(&error).into()))
+            }
+            Answer::Ready(Err(error)) => Asked::Answered(Reading::Failed(chain(&error).into())),
+            Answer::Stuck(passed) => Asked::Stuck(passed),
+            Answer::Gone | Answer::Idle => Asked::Answered(Reading::Failed("its thread has panicked".into())),
+        };
+        let devices = gpus.value().map(|gpus| gpus.devices.as_slice()).unwrap_or_default();
+        let processes = self.processes(devices.iter().map(|(_, sample)| sample), ts_ms, deadline).await;
+        let ticks =
+            devices.iter().filter_map(|(gpu, sample)| attribute::tick(sample, gpu.simulated, &processes, true, true));
+        let owners = ticks.flat_map(|Tick { device, holders, .. }| {
+            holders.into_iter().map(move |holder| (device.clone(), holder.owner))
+        });
+        Ok(ProbeReport {
+            node: self.node.clone(),
+            ts_ms,
+            owners: owners.collect(),
+            sensors,
+            before: self.sensors.iter().filter_map(|sensor| Some((sensor.name, sensor.before.clone()?))).collect(),
+            processes,
+            gpus,
+        })
+    }
+
+    async fn processes(
+        &mut self,
+        samples: impl Iterator<Item = &GpuSample>,
+        ts_ms: i64,
+        deadline: tokio::time::Instant,
+    ) -> HashMap<u32, Owner> {
+        let pids = samples.flat_map(|sample| sample.processes.value()).flatten().map(|process| process.pid).collect();
+        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = pids;
+        self.owners.request(ts_ms);
+        // What hangs elsewhere may have used up the time.
+        let deadline = deadline.max(tokio::time::Instant::now() + APART);
+        match self.owners.collect(deadline).await {
+            Answer::Ready(owners) => owners,
+            Answer::Stuck(_) | Answer::Gone | Answer::Idle => HashMap::new(),
+        }
+    }
+}
+
+impl Sensor {
+    async fn collect(&mut self, deadline: tokio::time::Instant) -> Asked<Measures> {
+        match self.thread.collect(deadline).await {
+            Answer::Ready(Ok(KernelSample { measures, .. })) => {
+                let now = Instant::now();
+                // Nothing new: it is not its turn.
+                if let (true, Some((_, last))) = (measures.is_empty(), &self.last) {
+                    return Asked::Answered(Reading::Value(last.clone()));
+                }
+                let last = self.last.replace((now, measures.clone()));
+                self.before = last.map(|(at, last)| (now.saturating_duration_since(at), last));
+                Asked::Answered(Reading::Value(measures))
+            }
+            Answer::Ready(Err(reason)) => Asked::Answered(Reading::Failed(reason.into())),
+            Answer::Stuck(passed) => Asked::Stuck(passed),
+            Answer::Gone | Answer::Idle => Asked::Answered(Reading::Failed("its thread has panicked".into())),
+        }
+    }
+}
+
+/// One sample of the GPUs; a driver that answers nothing any more is opened again for the next.
+fn gpus(
+    open: &mut Option<Gpus>,
+    ts_ms: i64,
+    driver: impl FnOnce() -> Result<Gpus, SensorError>,
+) -> Result<ProbeGpus, SensorError> {
+    let taken = match open {
+        Some(gpus) => ProbeGpus::take(gpus, ts_ms),
+        None => ProbeGpus::take(open.insert(driver()?), ts_ms),
+    };
+    let is_lost = |sample: &GpuSample| sample.processes.is_failed() && sample.measures.is_empty();
+    if !taken.devices.is_empty() && taken.devices.iter().all(|(_, sample)| is_lost(sample)) {
+        *open = None;
+    }
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::config::Overrides;
+
+    #[tokio::test]
+    async fn what_hangs_is_stuck_and_the_rest_is_there() {
+        let config = Config::load(None, &Overrides::default()).unwrap();
+        let library = NvmlLibrary::at("/nonexistent/libnvidia-ml.so.1");
+        let mut prober = Prober::start(&config, library).unwrap();
+        let (release, blocked) = mpsc::channel::<()>();
+        prober.gpus = SensorThread::spawn("gpus", move || {
+            move |_| {
+                blocked.recv().ok();
+                Ok(ProbeGpus { devices: Vec::new(), unreadable: Vec::new(), simulated: false })
+            }
+        })
+        .unwrap();
+        let mut stuck = Duration::ZERO;
+        loop {
+            let report = prober.take(Duration::from_millis(20)).await.unwrap();
+            let Asked::Stuck(passed) = report.gpus else { panic!("{:?}", report.gpus) };
+            assert!(passed >= stuck, "its age only grows");
+            stuck = passed;
+            if report.sensors.iter().all(|(_, asked)| asked.value().is_some()) && report.before.len() >= 2 {
+                break;
+            }
+        }
+        release.send(()).unwrap();
+        loop {
+            let report = prober.take(Duration::from_millis(20)).await.unwrap();
+            if report.gpus.value().is_some() {
+                break;
+            }
+        }
+    }
+}
