@@ -89,6 +89,8 @@ pub struct Config {
     pub max_push_bytes: usize,
     /// Where things of the kernel and the driver are.
     pub roots: Roots,
+    /// Whether serial numbers of GPUs are read and sent.
+    pub serial_numbers: bool,
     /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
     pub telemetry: Option<String>,
 }

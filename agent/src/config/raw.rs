@@ -57,6 +57,7 @@ pub(super) struct Sensors {
     pub sys: Option<PathBuf>,
     pub passwd: Option<PathBuf>,
     pub nvml: Option<PathBuf>,
+    pub serial_numbers: Option<bool>,
 }
 
 /// `[telemetry]`
@@ -109,6 +110,7 @@ pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
         passwd: &'a PathBuf,
         #[serde(skip_serializing_if = "Option::is_none")]
         nvml: Option<&'a PathBuf>,
+        serial_numbers: bool,
     }
     Shown {
         node: &config.node,
@@ -131,6 +133,7 @@ pub(super) fn shown(config: &Config) -> impl Serialize + use<'_> {
             sys: &config.roots.sys,
             passwd: &config.roots.passwd,
             nvml: config.roots.nvml.as_ref(),
+            serial_numbers: config.serial_numbers,
         },
         telemetry: config.telemetry.as_deref().map(|otlp_endpoint| ShownTelemetry { otlp_endpoint }),
     }

@@ -115,6 +115,7 @@ pub(super) fn validate(raw: Raw, place: &Place<'_>, over: &Overrides) -> Result<
             passwd: raw.sensors.passwd.unwrap_or_else(|| PathBuf::from("/etc/passwd")),
             nvml: raw.sensors.nvml,
         },
+        serial_numbers: raw.sensors.serial_numbers.unwrap_or(true),
         telemetry: telemetry.transpose()?,
     })
 }

@@ -3,7 +3,7 @@
 use contador_schemas::names;
 
 use super::*;
-use crate::sensors::{GpuProcess, Measures, Number, ProcessKind};
+use crate::sensors::{Facts, GpuProcess, Measures, Number, ProcessKind};
 
 fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
     let uuid = format!("GPU-0000000{index}-1111-2222-3333-444444444444");
@@ -21,6 +21,7 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
         cuda_version: Some("12.8".to_owned()),
         architecture: Some("Hopper".to_owned()),
         simulated,
+        facts: Facts::default(),
     };
     let mut measures = Measures::default();
     let mut add = |metric, value| measures.add(metric, Reading::Value(value));

@@ -5,12 +5,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use contador_schemas::names;
 use contador_schemas::owner::Owner;
 
 use super::attribute;
 use super::clock::now_ms;
+use super::inventory::InventoryLog;
 use super::keep::Troubles;
 use super::sensors::{GpuAnswer, Sensors};
+use super::topology::TopologyWatch;
 use super::{Options, RunError};
 use crate::config::Config;
 use crate::http::Health;
@@ -37,6 +40,8 @@ pub struct Node {
     pub(super) telemetry: Telemetry,
     pub(super) health: Health,
     pub(super) gpus: Vec<GpuIdentity>,
+    inventory: InventoryLog,
+    topology: TopologyWatch,
     owners: HashMap<u32, Owner>,
     described_ms: i64,
     ignored_ticks: u64,
@@ -92,6 +97,8 @@ impl Node {
             telemetry,
             health,
             gpus: Vec::new(),
+            inventory: InventoryLog::open(&config.state_dir, config.serial_numbers, &mut events, now_ms()),
+            topology: TopologyWatch::new(options.library.clone()),
             owners: HashMap::new(),
             described_ms: 0,
             fault: None,
@@ -130,6 +137,7 @@ impl Node {
         let host = self.sensors.host.collect(deadline, instant_ms, &self.telemetry).await;
 
         self.note_clock(instant_ms);
+        self.take_topology(instant_ms);
         let mut points = Points::default();
         self.note_health(gpus.as_ref(), instant_ms);
         if let Some(gpus) = gpus {
@@ -152,6 +160,10 @@ impl Node {
         }));
         self.hold_samples(if points.is_empty() { Vec::new() } else { points.encode(&self.identity) });
         self.keep().await;
+        // Only when the events of its changes were kept.
+        if self.events.is_empty() {
+            self.inventory.save().await;
+        }
         self.show_health();
         self.telemetry.ticks.with_label_values(&["done"]).inc();
     }
@@ -165,6 +177,23 @@ impl Node {
         admitted
     }
 
+    /// Compares what the GPUs are with what they were; `complete` when all of them are known.
+    fn note_inventory(&mut self, complete: bool, instant_ms: i64) {
+        self.events.extend(self.inventory.note(&self.gpus, complete, instant_ms));
+    }
+
+    /// Takes over what GPUs reach each other by, when that was found out.
+    fn take_topology(&mut self, instant_ms: i64) {
+        let Some(found) = self.topology.take() else { return };
+        for gpu in &mut self.gpus {
+            if let Some(paths) = found.get(&gpu.uuid) {
+                gpu.facts.set(names::DEVICE_TOPOLOGY, paths.clone());
+            }
+        }
+        self.described_ms = 0;
+        self.note_inventory(false, instant_ms);
+    }
+
     async fn take_gpus(
         &mut self,
         answer: GpuAnswer,
@@ -175,6 +204,8 @@ impl Node {
         if let Some(opened) = answer.opened {
             self.gpus = opened;
             self.described_ms = 0;
+            self.topology.ask();
+            self.note_inventory(answer.fault.is_none(), instant_ms);
         }
         let described = (instant_ms - self.described_ms).abs() >= DESCRIBE_MS;
         if described {

@@ -153,11 +153,13 @@ impl Sensors {
         let wanted = Arc::clone(&pids);
         let (gpu_roots, disk_roots, host_roots) = (config.roots.clone(), config.roots.clone(), config.roots.clone());
         let roots = config.roots.clone();
+        let serial_numbers = config.serial_numbers;
         Ok(Self {
             gpus: Watched::new(move || {
                 let (library, proc, release) = (library.clone(), gpu_roots.proc.clone(), release.clone());
                 SensorThread::spawn("gpus", move || {
-                    let mut reader = GpuReader { library, proc, release, open: None, retry_ms: 0, fault: None };
+                    let mut reader =
+                        GpuReader { library, proc, release, serial_numbers, open: None, retry_ms: 0, fault: None };
                     move |ts_ms| reader.sample(ts_ms)
                 })
             })?,
@@ -211,6 +213,7 @@ struct GpuReader {
     library: NvmlLibrary,
     proc: PathBuf,
     release: Release,
+    serial_numbers: bool,
     open: Option<Gpus>,
     retry_ms: i64,
     /// Why it is not open.
@@ -232,7 +235,11 @@ impl GpuReader {
                 }
                 match Gpus::open(&self.library, &self.proc) {
                     Ok(gpus) => {
-                        answer.opened = Some(gpus.identities().to_vec());
+                        let mut identities = gpus.identities().to_vec();
+                        if !self.serial_numbers {
+                            identities.iter_mut().for_each(GpuIdentity::forget_serial);
+                        }
+                        answer.opened = Some(identities);
                         none.insert(gpus)
                     }
                     Err(error) => {

@@ -1,7 +1,7 @@
 //! What is: one reader for each interface of the driver or of the kernel.
 //!
 //! A reader turns one interface into plain values ([`sample`]), most of them [`measure`]s by the names of the registry, and
-//! keeps nothing but cursors. The GPUs are read
+//! keeps nothing but cursors. What a device is, and is asked once, are [`facts`]. The GPUs are read
 //! through NVML ([`nvml`]), block devices from `/proc/diskstats` and `/sys/block` ([`disks`]), the machine from
 //! `/proc` ([`host`]). Counters are passed on as the kernel and the driver keep them: rates are computed where
 //! they are read. What a device cannot tell, what it failed to tell, and a zero are three different [`Reading`]s.
@@ -9,6 +9,7 @@
 //! longer than its deadline: a driver that hangs stops its own sensor and no other.
 
 pub mod disks;
+pub mod facts;
 pub mod host;
 pub mod kernel;
 pub mod measure;
@@ -18,6 +19,7 @@ pub mod sample;
 pub mod thread;
 
 pub use disks::Disks;
+pub use facts::Facts;
 pub use host::Host;
 pub use kernel::KernelError;
 pub use measure::{Measure, Measures, Number};

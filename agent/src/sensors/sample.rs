@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use contador_schemas::names::{self, Fixed};
 use serde::Serialize;
 
-use super::{Measures, Number, Reading};
+use super::{Facts, Measures, Number, Reading};
 
 /// What a GPU is: read once, when the driver is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,6 +34,16 @@ pub struct GpuIdentity {
     pub architecture: Option<String>,
     /// True when the values come from contador's NVML simulator and not from hardware.
     pub simulated: bool,
+    /// What else is known of it, and of its node.
+    pub facts: Facts,
+}
+
+impl GpuIdentity {
+    /// Forgets the serial number.
+    pub fn forget_serial(&mut self) {
+        self.serial = None;
+        self.facts.forget(names::HW_SERIAL);
+    }
 }
 
 /// One GPU, or one MIG instance, at one instant.

@@ -1,4 +1,4 @@
-//! What devices are, and what happened, as points.
+//! What devices are, with all facts that are known of them, and what happened, as points.
 
 use contador_schemas::names;
 use uuid::Uuid;
@@ -67,6 +67,9 @@ pub fn device(points: &mut Points, gpu: &GpuIdentity, ts_ms: i64) {
     ];
     attributes.extend(gpu.pci_bus_id.as_ref().map(|address| text(names::DEVICE_PCI, address)));
     attributes.extend(gpu.memory_total_bytes.get().map(|bytes| whole(names::DEVICE_MEMORY, bytes)));
+    for (_, fact) in names::DEVICE_FACTS {
+        attributes.extend(gpu.facts.get(fact).map(|value| text(fact, value)));
+    }
     attributes.extend(gpu.simulated.then(|| yes(names::SIMULATED)));
     points.push(names::DEVICE_INFO, (0, nanoseconds(ts_ms)), attributes, int(1));
 }

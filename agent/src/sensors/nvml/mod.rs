@@ -2,7 +2,7 @@
 //!
 //! [`library`] says which library to load, the driver's or the simulator's, and `simulator` hands a scenario to the
 //! latter. [`Gpus::open`] loads it and reads each GPU's `identity` once; each [`Gpus::sample`] then has the GPU's
-//! `device` reader ask it for its `gauges` and its `processes`. Every answer goes through `answer`, which tells a value
+//! `device` reader ask it for its `gauges` and its `processes`. What GPUs reach each other by is asked apart, by [`topology`]. Every answer goes through `answer`, which tells a value
 //! from an unsupported one, a failed one and an impossible one. A GPU that does not answer is reported with a failed
 //! sample: it is never left out.
 
@@ -13,6 +13,7 @@ mod identity;
 pub mod library;
 mod processes;
 mod simulator;
+pub mod topology;
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ impl Gpus {
     pub fn open(library: &NvmlLibrary, proc_root: &Path) -> Result<Self, SensorError> {
         let (nvml, simulated) = library::open(library)?;
         let count = nvml.device_count().map_err(|source| SensorError::Call { what: "the number of GPUs", source })?;
-        let machine = identity::Machine::read(&nvml, simulated);
+        let machine = identity::Machine::read(&nvml, simulated, proc_root);
         let (mut identities, mut unreadable) = (Vec::new(), Vec::new());
         for index in 0..count {
             match nvml.device_by_index(index).and_then(|device| identity::read(&device, index, &machine)) {

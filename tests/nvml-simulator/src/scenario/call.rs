@@ -62,6 +62,16 @@ names! {
         PowerInstant = "power_instant",
         /// `nvmlDeviceGetMigMode`; unsupported without being asked on boards without MIG.
         MigMode = "mig_mode",
+        /// `nvmlDeviceGetVbiosVersion`
+        VbiosVersion = "vbios_version",
+        /// `nvmlDeviceGetBoardPartNumber`; unsupported without being asked on boards that have none.
+        BoardPartNumber = "board_part_number",
+        /// `nvmlDeviceGetPersistenceMode`
+        PersistenceMode = "persistence_mode",
+        /// `nvmlDeviceGetPowerManagementDefaultLimit` and `…LimitConstraints`
+        PowerConstraints = "power_constraints",
+        /// `nvmlDeviceGetTopologyCommonAncestor` and `nvmlDeviceGetP2PStatus`, of either GPU
+        Topology = "topology",
     }
 }
 
