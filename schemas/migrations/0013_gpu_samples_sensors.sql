@@ -18,7 +18,7 @@ ALTER TABLE gpu_samples
     ADD COLUMN IF NOT EXISTS power_max_mw Nullable(UInt32) DEFAULT NULL COMMENT 'greatest power since the last sample, milliwatts' CODEC(T64, ZSTD(1)),
     ADD COLUMN IF NOT EXISTS power_limit_mw Nullable(UInt32) DEFAULT NULL COMMENT 'power limit in force, milliwatts' CODEC(T64, ZSTD(1)),
     ADD COLUMN IF NOT EXISTS memory_temperature_c Nullable(Int16) DEFAULT NULL COMMENT 'degrees Celsius of the device memory' CODEC(T64, ZSTD(1)),
-    ADD COLUMN IF NOT EXISTS fan_speed Nullable(Float32) DEFAULT NULL COMMENT 'speed of the first fan as a share of its greatest, 0 to 1' CODEC(Gorilla, ZSTD(1)),
+    ADD COLUMN IF NOT EXISTS fan_speed Nullable(Float32) DEFAULT NULL COMMENT 'speed of the first fan as a share of its greatest; may be above 1' CODEC(Gorilla, ZSTD(1)),
     ADD COLUMN IF NOT EXISTS clock_video_mhz Nullable(UInt32) DEFAULT NULL COMMENT 'megahertz' CODEC(T64, ZSTD(1)),
     ADD COLUMN IF NOT EXISTS performance_state Nullable(UInt32) DEFAULT NULL COMMENT '0 the fastest, 15 the slowest' CODEC(T64, ZSTD(1)),
     ADD COLUMN IF NOT EXISTS throttle_reasons Nullable(UInt64) DEFAULT NULL COMMENT 'why clocks are held down, a set of bits' CODEC(T64, ZSTD(1)),

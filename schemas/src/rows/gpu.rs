@@ -77,7 +77,7 @@ columns! {
         power_limit_mw: u32,
         /// Degrees Celsius of the device memory.
         memory_temperature_c: i16,
-        /// Speed of the first fan as a share of its greatest, 0 to 1.
+        /// Speed of the first fan as a share of its greatest; a board may go above 1.
         fan_speed: f32,
         /// Megahertz.
         clock_video_mhz: u32,

@@ -164,7 +164,8 @@ fn kind(slot: &Slot<'_>, unit: &str, column: &str, word: &'static str) -> Kind {
         _ => 1,
     };
     match slot {
-        Slot::F32(_) if unit == "1" => Kind::Share,
+        // A board may drive its fan beyond what it calls the greatest speed.
+        Slot::F32(_) if unit == "1" && column != "fan_speed" => Kind::Share,
         Slot::F32(_) => Kind::Real,
         Slot::U64(_) => Kind::U64(scale),
         Slot::U32(_) => Kind::U32(scale),

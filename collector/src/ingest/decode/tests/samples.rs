@@ -144,6 +144,13 @@ fn of_three_states_the_one_that_holds_is_the_status() {
 }
 
 #[test]
+fn a_share_is_at_most_the_whole_and_a_fan_may_be_faster() {
+    let decoded = decode(&request([gpu(names::FAN_SPEED, double(1.07)), gpu(names::GPM_SM, double(1.07))]));
+    assert_eq!((decoded.rows.gpu[0].fan_speed, decoded.rows.gpu[0].sm_activity), (Some(1.07), None));
+    assert_eq!(decoded.rejected.of(Reason::OutOfRange), 1);
+}
+
+#[test]
 fn what_a_device_cannot_tell_is_named_by_value() {
     let blank = |name: &str, pairs: &[(&str, &str)]| {
         let mut pairs = pairs.to_vec();
