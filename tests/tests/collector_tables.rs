@@ -44,13 +44,23 @@ async fn every_row_type_is_its_table() {
             memory_used: Some(1 << 40),
             power_mw: Some(u32::MAX),
             temperature_c: Some(-3),
+            status: Some("degraded".to_owned()),
+            remap_pending: Some(true),
+            nvlink_transmit_bytes: Some(u64::MAX),
+            fan_speed: Some(1.0),
+            memory_temperature_c: Some(95),
             ..GpuSample::default()
         },
     )
     .await;
-    let storage = StorageSample { ts: millis, reads: Some(1), reachable: Some(false), ..StorageSample::default() };
+    let storage = StorageSample { nfs_timeouts: Some(0), fs_reserved_bytes: Some(1 << 50), ..StorageSample::default() };
+    let storage = StorageSample { ts: millis, reads: Some(1), reachable: Some(false), ..storage };
     comes_back(&client, StorageSample { probe_ms: Some(7), kind: "mount".to_owned(), ..storage }).await;
-    comes_back(&client, NodeSample { ts: millis, load_1m: Some(1.5), cpus: Some(2), ..NodeSample::default() }).await;
+    comes_back(
+        &client,
+        NodeSample { ts: millis, load_1m: Some(1.5), cpus: Some(2), swap_used: Some(0), ..NodeSample::default() },
+    )
+    .await;
     comes_back(
         &client,
         Latency {
@@ -77,6 +87,7 @@ async fn every_row_type_is_its_table() {
     comes_back(&client, LedgerRow { held_ms: 60_000, energy_mj: u64::MAX, requests: 3, ..ledger }).await;
     comes_back(&client, OwnerRow { id, kind: "workload".to_owned(), command: text(), ..OwnerRow::default() }).await;
     let device = Device { id: text(), memory_bytes: 1 << 40, simulated: true, ..Device::default() };
+    let device = Device { serial_number: Some(text()), device_index: Some(0), topology: Some(text()), ..device };
     comes_back(&client, Device { first_seen: millis - 5, last_seen: millis, ..device }).await;
     let attributes = vec![("k".to_owned(), "v".to_owned())];
     comes_back(&client, Event { ts: millis, id, kind: text(), attributes: attributes.clone(), ..Event::default() })
@@ -97,10 +108,13 @@ async fn a_device_seen_again_keeps_its_first_sight_and_takes_the_newest_facts() 
     let store = collector_support::store(engine.url(), "devices");
     contador::store::migrate::up(&store).await.unwrap();
     let millis = i64::try_from(collector_support::now()).unwrap() * 1_000;
-    for (seen, driver) in [(millis, "570"), (millis + 5, "575")] {
+    // The second agent is told not to send serial numbers, or the driver failed to say one.
+    for (seen, driver, serial) in [(millis, "570", Some("1654".to_owned())), (millis + 5, "575", None)] {
         let row = Device {
             id: "GPU-1".to_owned(),
             driver_version: driver.to_owned(),
+            serial_number: serial,
+            minor: Some(if driver == "570" { 0 } else { 4 }),
             first_seen: seen,
             last_seen: seen,
             ..Device::default()
@@ -112,6 +126,10 @@ async fn a_device_seen_again_keeps_its_first_sight_and_takes_the_newest_facts() 
     let rows: Vec<Device> = store.client.query("SELECT ?fields FROM devices FINAL").fetch_all().await.unwrap();
     let [row] = rows.as_slice() else { panic!("one row, not {rows:?}") };
     assert_eq!((row.driver_version.as_str(), row.first_seen, row.last_seen), ("575", millis, millis + 5));
+    assert_eq!((row.serial_number.as_deref(), row.minor), (Some("1654"), Some(4)), "what is not told stays");
+    store.client.query("OPTIMIZE TABLE devices FINAL").execute().await.unwrap();
+    let merged: Vec<Device> = store.client.query("SELECT ?fields FROM devices").fetch_all().await.unwrap();
+    assert_eq!(merged, rows);
 }
 
 /// What is left of a sample when its points come in two requests, as a batch processor may cut them.
@@ -145,13 +163,16 @@ async fn a_sample_that_is_split_over_two_requests_keeps_the_columns_of_both() {
         unsupported: vec!["hw.power".to_owned()],
         utilization: Some(0.5),
         energy_mj: Some(0),
+        status: Some("failed".to_owned()),
+        remap_failed: Some(false),
         ..gpu.clone()
     };
-    let second = GpuSample { unsupported: vec!["hw.energy".to_owned()], memory_used: Some(7), ..gpu };
+    let second =
+        GpuSample { unsupported: vec!["hw.energy".to_owned()], memory_used: Some(7), sm_activity: Some(0.5), ..gpu };
     let mut both = put_together(&store.client, [first.clone(), second]).await.unwrap();
     both.unsupported.sort();
     let unsupported = vec!["hw.energy".to_owned(), "hw.power".to_owned()];
-    assert_eq!(both, GpuSample { unsupported, memory_used: Some(7), ..first });
+    assert_eq!(both, GpuSample { unsupported, memory_used: Some(7), sm_activity: Some(0.5), ..first });
 
     let disk = StorageSample { ts, node: "n".to_owned(), device: "sda".to_owned(), ..StorageSample::default() };
     let disk = StorageSample { kind: "disk".to_owned(), ..disk };

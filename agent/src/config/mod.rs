@@ -102,6 +102,8 @@ pub struct Config {
     pub roots: Roots,
     /// How mounts are looked at.
     pub mounts: MountOptions,
+    /// Whether serial numbers of GPUs are read and sent.
+    pub serial_numbers: bool,
     /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
     pub telemetry: Option<String>,
 }

@@ -69,6 +69,8 @@ keys! {
     EXCLUDE_MOUNTS: Vec<PathBuf> = "sensors.exclude_mounts", Default::List(&[]), places, "a list of absolute paths";
     /// Mounts of these types are left out; fuse stands for fuse.sshfs and the like too.
     EXCLUDE_TYPES: Vec<String> = "sensors.exclude_types", Default::List(&[]), texts, "a list of types of file systems";
+    /// Read and send serial numbers of GPUs. Where they are not wanted: false.
+    SERIAL_NUMBERS: bool = "sensors.serial_numbers", Default::Flag(true), flag, "true or false";
     /// Where the agent's own metrics are sent by OTLP/gRPC.
     TELEMETRY: String = "telemetry.otlp_endpoint",
         Default::Nothing("where OTEL_EXPORTER_OTLP_ENDPOINT says, if anywhere", "http://127.0.0.1:4317"), endpoint,

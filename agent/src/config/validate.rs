@@ -45,6 +45,7 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
             exclude_points: given.get(raw::EXCLUDE_MOUNTS)?,
             exclude_types: given.get(raw::EXCLUDE_TYPES)?,
         },
+        serial_numbers: given.get(raw::SERIAL_NUMBERS)?,
         telemetry: given.find(raw::TELEMETRY)?,
     })
 }

@@ -1,11 +1,13 @@
 //! Whose it is: from the processes that a driver lists to owners.
 //!
-//! [`process`] asks the kernel for a process's ancestors and environment, [`labels`] reads from an environment what
+//! [`device_id`] reads the names that schedulers have for devices. [`process`] asks the kernel for a process's ancestors and environment, [`labels`] reads from an environment what
 //! `contador-agent exec` or `OTEL_RESOURCE_ATTRIBUTES` say, [`label`] says what one may be, and [`users`] names who runs it when nothing does.
 
+pub mod device_id;
 pub mod label;
 pub mod labels;
 pub mod process;
 pub mod users;
 
+pub use device_id::DeviceId;
 pub use process::ProcessOwners;

@@ -3,7 +3,9 @@
 //! The first of it and its ancestors whose environment names an owner decides. When none does, the owner is the user who
 //! runs it and the program's name; when the environment can't be read and the user has no name, it is *unattributed*. A
 //! process that does not exist is nobody's. Answers are kept by PID and start time, so that a reused PID is a new process;
-//! those without labels are looked up again after a while, since an `exec` may have brought them.
+//! those without labels, also where nothing could be found out, are looked up again after a while, since an `exec` may have
+//! brought them: a look reads the environments of the process and of its ancestors, and a process has at most one in that
+//! while. What an ancestor says is read once for all that are looked up together.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -31,7 +33,11 @@ pub struct ProcessOwners {
     proc: PathBuf,
     users: Users,
     known: HashMap<(u32, u64), Known>,
+    looks: u64,
 }
+
+/// What the ancestors of the processes of one call say: by PID, the owner that one names and who its parent is.
+type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
 
 #[derive(Debug)]
 struct Known {
@@ -52,13 +58,13 @@ struct Stat {
 impl ProcessOwners {
     /// Looks under `proc` (`/proc`); names of users are in `passwd` (`/etc/passwd`).
     pub fn new(proc: PathBuf, passwd: PathBuf) -> Self {
-        Self { proc, users: Users::new(passwd), known: HashMap::new() }
+        Self { proc, users: Users::new(passwd), known: HashMap::new(), looks: 0 }
     }
 
     /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds). What is known of others is
     /// forgotten.
     pub fn resolve(&mut self, pids: &[u32], now_ms: i64) -> HashMap<u32, Owner> {
-        let mut found = HashMap::new();
+        let (mut found, mut ancestors) = (HashMap::new(), Ancestors::new());
         let mut seen = HashSet::new();
         for &pid in pids {
             let Some(stat) = self.stat(pid) else { continue };
@@ -68,7 +74,7 @@ impl ProcessOwners {
             let owner = match known {
                 Some(known) => known.owner.clone(),
                 None => {
-                    let (owner, labelled) = self.look_up(pid, &stat);
+                    let (owner, labelled) = self.look_up(pid, &stat, &mut ancestors);
                     let until_ms = (!labelled).then_some(now_ms + UNLABELLED_MS);
                     self.known.insert(key, Known { owner: owner.clone(), until_ms });
                     owner
@@ -80,16 +86,22 @@ impl ProcessOwners {
         found
     }
 
+    /// How often a process was looked up so far, as opposed to known.
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
     /// The owner, and whether it comes from labels.
-    fn look_up(&mut self, pid: u32, stat: &Stat) -> (Owner, bool) {
+    fn look_up(&mut self, pid: u32, stat: &Stat, ancestors: &mut Ancestors) -> (Owner, bool) {
+        self.looks += 1;
         let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid());
         let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
         let own = self.environ(pid);
         let readable = own.is_ok();
-        let mut environ = own;
+        let mut said = own.ok().as_deref().and_then(labels::owner_in);
         let mut parent = stat.parent;
         for _ in 0..MAX_ANCESTORS {
-            if let Some(mut owner) = environ.as_deref().ok().and_then(labels::owner_in) {
+            if let Some(mut owner) = said {
                 if owner.user.is_empty() {
                     owner.user = user;
                 }
@@ -98,14 +110,18 @@ impl ProcessOwners {
             if parent == 0 {
                 break;
             }
-            environ = self.environ(parent);
-            parent = self.stat(parent).map_or(0, |stat| stat.parent);
+            (said, parent) = ancestors.entry(parent).or_insert_with(|| self.ancestor(parent)).clone();
         }
         if !readable && user.is_empty() {
             return (Owner::of_kind(OwnerKind::Unattributed), false);
         }
         let user = if user.is_empty() { uid.map(|uid| uid.to_string()).unwrap_or_default() } else { user };
         (Owner { user, command: stat.command.clone(), ..Owner::default() }, false)
+    }
+
+    fn ancestor(&self, pid: u32) -> (Option<Owner>, u32) {
+        let said = self.environ(pid).ok().as_deref().and_then(labels::owner_in);
+        (said, self.stat(pid).map_or(0, |stat| stat.parent))
     }
 
     fn stat(&self, pid: u32) -> Option<Stat> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use contador_schemas::names::{self, Fixed};
 
 use super::*;
-use crate::sensors::{GpuProcess, Number, ProcessKind};
+use crate::sensors::{Facts, GpuProcess, Number, ProcessKind};
 
 const REASON: &str = "not offered by this device";
 
@@ -25,6 +25,7 @@ fn gpu(index: u32, simulated: bool) -> (GpuIdentity, GpuSample) {
         architecture: Some("Hopper".to_owned()),
         simulated,
         mig: None,
+        facts: Facts::default(),
     };
     let mut measures = Measures::default();
     let mut add = |metric, fixed: Fixed, value| measures.add_as(metric, fixed, Reading::Value(value));

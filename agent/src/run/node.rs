@@ -6,12 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contador_schemas::names;
 use contador_schemas::owner::Owner;
 
 use super::clock::now_ms;
 use super::gpus::GpuTick;
+use super::inventory::InventoryLog;
 use super::keep::Troubles;
 use super::sensors::{NodeSample, Round, Sensors};
+use super::topology::TopologyWatch;
 use super::{Options, RunError};
 use super::{attribute, kernel};
 use crate::config::Config;
@@ -43,6 +46,9 @@ pub struct Node {
     pub(super) gpus: Vec<Arc<GpuIdentity>>,
     /// What is wrong with single GPUs.
     pub(super) gpu_faults: Vec<String>,
+    inventory: InventoryLog,
+    topology: TopologyWatch,
+    serial_numbers: bool,
     owners: HashMap<u32, Owner>,
     described_ms: i64,
     ignored_ticks: u64,
@@ -107,6 +113,9 @@ impl Node {
             health,
             gpus: Vec::new(),
             gpu_faults: Vec::new(),
+            inventory: InventoryLog::open(&config.state_dir, config.serial_numbers, &mut events, now_ms()),
+            topology: TopologyWatch::new(options.library.clone()),
+            serial_numbers: config.serial_numbers,
             owners: HashMap::new(),
             described_ms: 0,
             fault: Some("no GPU has been sampled yet".to_owned()),
@@ -151,6 +160,10 @@ impl Node {
         seen.extend(self.sensors.collect(&mut round).await);
 
         self.note_clock(instant_ms);
+        // While nothing is sampled, the handles may be somebody else's.
+        if self.fault.is_none() {
+            self.take_topology(&round);
+        }
         let mut points = Points::default();
         self.note_health(&gpus, instant_ms);
         self.take_gpus(gpus, &mut points, &mut round).await;
@@ -172,6 +185,10 @@ impl Node {
         }
         self.hold_samples(if points.is_empty() { Vec::new() } else { points.encode(&self.identity) });
         self.keep().await;
+        // Only when the events of its changes were kept.
+        if self.events.is_empty() {
+            self.inventory.save().await;
+        }
         self.show_health();
         self.telemetry.ticks.with_label_values(&["done"]).inc();
     }
@@ -185,12 +202,40 @@ impl Node {
         admitted
     }
 
+    /// Compares what the GPUs are with what they were; `complete` when all of them are known. What the GPUs' watch has said
+    /// in this round is not said twice, and how a GPU is split is told as `mig_changed`.
+    fn note_inventory(&mut self, complete: bool, round: &Round) {
+        let boards = self.gpus.iter().map(AsRef::as_ref).filter(|gpu: &&GpuIdentity| gpu.mig.is_none());
+        let mut events = self.inventory.note(boards, complete, round.instant_ms);
+        let said =
+            |event: &Event| round.events.iter().any(|said| (said.kind, &said.device) == (event.kind, &event.device));
+        events.retain(|event| !said(event));
+        self.events.append(&mut events);
+    }
+
+    /// Takes over what GPUs reach each other by, when that was found out.
+    fn take_topology(&mut self, round: &Round) {
+        let Some(found) = self.topology.take() else { return };
+        for gpu in &mut self.gpus {
+            if let Some(paths) = found.get(&gpu.uuid) {
+                Arc::make_mut(gpu).facts.set(names::DEVICE_TOPOLOGY, paths.clone());
+            }
+        }
+        self.described_ms = 0;
+        self.note_inventory(false, round);
+    }
+
     async fn take_gpus(&mut self, answer: GpuTick, points: &mut Points, round: &mut Round) {
         let instant_ms = round.instant_ms;
         if let Some(changed) = answer.changed {
-            self.latest.identify(changed.iter().map(AsRef::as_ref));
             self.gpus = changed;
+            if !self.serial_numbers {
+                self.gpus.iter_mut().for_each(|gpu| Arc::make_mut(gpu).forget_serial());
+            }
+            self.latest.identify(self.gpus.iter().map(AsRef::as_ref));
             self.described_ms = 0;
+            self.topology.ask();
+            self.note_inventory(answer.complete, round);
         }
         self.events.extend(answer.changes.iter().map(|change| infos::mig_changed(change, instant_ms)));
         let described = (instant_ms - self.described_ms).abs() >= DESCRIBE_MS;

@@ -1,7 +1,7 @@
 //! What is: one reader for each interface of the driver or of the kernel.
 //!
 //! A reader turns one interface into plain values ([`sample`]), most of them [`measure`]s by the names of the registry, and
-//! keeps nothing but cursors. The GPUs are read
+//! keeps nothing but cursors. What a device is, and is asked once, are [`facts`]. The GPUs are read
 //! through NVML ([`nvml`]), block devices from `/proc/diskstats` and `/sys/block` ([`disks`]), the machine from
 //! `/proc` ([`host`]), file systems by a thread for each mount ([`mounts`]), NFS from `/proc/self/mountstats` ([`nfs`]),
 //! pressure from `/proc/pressure` ([`psi`]), interfaces from `/proc/net/dev` ([`network`]) and `/sys/class/infiniband`
@@ -13,6 +13,7 @@
 
 pub mod cgroup;
 pub mod disks;
+pub mod facts;
 pub mod host;
 pub mod kernel;
 pub mod measure;
@@ -28,6 +29,7 @@ pub mod thread;
 
 pub use cgroup::Cgroups;
 pub use disks::Disks;
+pub use facts::Facts;
 pub use host::Host;
 pub use kernel::{Change, KernelError, KernelSample};
 pub use measure::{Measure, Measures, Number};

@@ -6,7 +6,7 @@ use contador_schemas::names::{self, Fixed};
 use serde::Serialize;
 
 use super::nvml::status;
-use super::{Measures, Number, Reading};
+use super::{Facts, Measures, Number, Reading};
 
 /// What a GPU is: read once, when the driver is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,6 +37,16 @@ pub struct GpuIdentity {
     pub simulated: bool,
     /// Of which GPU it is a part, when it is a MIG instance; absent for a GPU, also for one that is split.
     pub mig: Option<MigIdentity>,
+    /// What else is known of it, and of its node; nothing of a MIG instance.
+    pub facts: Facts,
+}
+
+impl GpuIdentity {
+    /// Forgets the serial number.
+    pub fn forget_serial(&mut self) {
+        self.serial = None;
+        self.facts.forget(names::HW_SERIAL);
+    }
 }
 
 /// What a MIG instance is: a compute instance within a GPU instance.

@@ -83,7 +83,12 @@ impl Stored for OwnerRow {
 
 impl Stored for Device {
     fn weight(&self) -> usize {
-        size_of::<Self>() + self.id.len() + self.node.len() + self.model.len() + 128
+        size_of::<Self>()
+            + self.id.len()
+            + self.node.len()
+            + self.model.len()
+            + 512
+            + self.topology.as_ref().map_or(0, String::len)
     }
 }
 

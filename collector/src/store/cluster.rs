@@ -21,11 +21,14 @@ const SHARDING: &[(&str, &str)] = &[
     ("dead_letters", "cityHash64(id)"),
 ];
 
-/// The statements of `migration` on the cluster `cluster` for the database `database`; `None` when it is no plain
-/// `CREATE TABLE … ENGINE = …MergeTree` of a table that is known here.
+/// The statements of `migration` on the cluster `cluster` for the database `database`; `None` when it is neither a plain
+/// `CREATE TABLE … ENGINE = …MergeTree` of a table that is known here, nor an `ALTER TABLE` of one.
 pub fn render(migration: &Migration, cluster: &str, database: &str) -> Option<Vec<String>> {
-    let table = migration.name;
+    let table = migration.table();
     let (_, sharding) = SHARDING.iter().find(|(name, _)| *name == table)?;
+    if !migration.makes_a_table() {
+        return alter(migration, cluster, database);
+    }
     let head = format!("CREATE TABLE IF NOT EXISTS {table}\n(");
     let (comment, body) = migration.sql.split_once(&head)?;
     let (columns, rest) = body.split_once("\nENGINE = ")?;
@@ -49,6 +52,15 @@ pub fn render(migration: &Migration, cluster: &str, database: &str) -> Option<Ve
     Some(vec![local, distributed])
 }
 
+/// A change of a table: first of the replicated one, so that the distributed one never names a column that is not there.
+fn alter(migration: &Migration, cluster: &str, database: &str) -> Option<Vec<String>> {
+    let table = migration.table();
+    let (comment, changes) = migration.sql.split_once(&format!("ALTER TABLE {table}\n"))?;
+    let local = format!("{comment}ALTER TABLE {database}.{table}_local ON CLUSTER '{cluster}'\n{changes}");
+    let distributed = format!("ALTER TABLE {database}.{table} ON CLUSTER '{cluster}'\n{changes}");
+    Some(vec![local, distributed])
+}
+
 #[cfg(test)]
 mod tests {
     use contador_schemas::migrations::MIGRATIONS;
@@ -60,8 +72,22 @@ mod tests {
         for migration in MIGRATIONS {
             let statements = render(migration, "fleet", "contador").unwrap_or_else(|| panic!("{}", migration.name));
             assert!(statements[0].contains("ON CLUSTER 'fleet'"));
-            assert!(statements[0].contains("ENGINE = Replicated"));
+            assert_eq!(statements[0].contains("ENGINE = Replicated"), migration.makes_a_table(), "{}", migration.name);
             assert_eq!(statements[0].matches('(').count(), statements[0].matches(')').count(), "{}", migration.name);
+        }
+    }
+
+    #[test]
+    fn a_change_is_of_both_tables_the_local_one_first() {
+        let change = MIGRATIONS.iter().find(|migration| migration.name == "node_samples_pressure").unwrap();
+        let statements = render(change, "fleet", "contador").unwrap();
+        let heads = ["contador.node_samples_local", "contador.node_samples"];
+        for (statement, table) in statements.iter().zip(heads) {
+            assert!(
+                statement.contains(&format!("ALTER TABLE {table} ON CLUSTER 'fleet'\n    ADD COLUMN")),
+                "{statement}"
+            );
+            assert!(statement.trim_end().ends_with("CODEC(Delta, ZSTD(1))"));
         }
     }
 

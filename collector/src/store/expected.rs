@@ -18,70 +18,48 @@ pub(super) struct Column {
 /// What is not as it must be.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Difference {
-    /// Tables that are not there.
+    /// What makes the tables that are not there, in order: each by one migration, and changes of it by others.
     pub(super) missing: Vec<&'static Migration>,
     /// Tables that are, with what is wrong.
     pub(super) changed: Vec<String>,
 }
 
-/// Compares what is there with what this program knows.
+/// Compares what is there with what this program knows: each table with the columns of the migration that makes it and of
+/// those that change it.
 pub(super) fn compare(found: &[Column]) -> Difference {
     let mut tables: BTreeMap<&str, BTreeMap<&str, &Column>> = BTreeMap::new();
     for column in found {
         tables.entry(&column.table).or_default().insert(&column.name, column);
     }
     let mut difference = Difference::default();
-    for migration in MIGRATIONS {
-        let Some(columns) = tables.get(migration.name) else {
-            if tables.contains_key(format!("{}_local", migration.name).as_str()) {
-                let table = migration.name;
+    for table in MIGRATIONS.iter().filter(|migration| migration.makes_a_table()).map(Migration::table) {
+        let migrations = || MIGRATIONS.iter().filter(|migration| migration.table() == table);
+        let Some(columns) = tables.get(table) else {
+            if tables.contains_key(format!("{table}_local").as_str()) {
                 difference.changed.push(format!("table {table} is missing, and {table}_local is there"));
             } else {
-                difference.missing.push(migration);
+                difference.missing.extend(migrations());
             }
             continue;
         };
-        let declared = declared(migration.sql);
+        let declared: Vec<(&str, &str)> = migrations().flat_map(Migration::columns).collect();
         for (name, kind) in &declared {
             match columns.get(name) {
-                None => difference.changed.push(format!("table {} has no column {name}", migration.name)),
+                None => difference.changed.push(format!("table {table} has no column {name}")),
                 Some(column) if column.kind != *kind => difference
                     .changed
-                    .push(format!("column {name} of table {} is {}, expected {kind}", migration.name, column.kind)),
+                    .push(format!("column {name} of table {table} is {}, expected {kind}", column.kind)),
                 Some(_) => {}
             }
         }
         let known: BTreeSet<&str> = declared.iter().map(|(name, _)| *name).collect();
         for (name, column) in columns {
             if !known.contains(name) && column.default_kind.is_empty() {
-                difference.changed.push(format!("table {} has a column {name} without a default", migration.name));
+                difference.changed.push(format!("table {table} has a column {name} without a default"));
             }
         }
     }
     difference
-}
-
-/// The columns of a `CREATE TABLE` whose columns have a line each, with their types.
-fn declared(sql: &str) -> Vec<(&str, &str)> {
-    let lines = sql.lines().skip_while(|line| *line != "(").skip(1).take_while(|line| *line != ")");
-    lines
-        .filter_map(|line| line.trim_start().split_once(' '))
-        .map(|(name, rest)| (name, kind(rest.trim_start())))
-        .collect()
-}
-
-/// The type at the beginning of `rest`: up to the first space or comma that is in no parentheses.
-fn kind(rest: &str) -> &str {
-    let mut depth = 0_i32;
-    let end = rest.find(|character| {
-        match character {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        depth == 0 && matches!(character, ' ' | ',')
-    });
-    rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest)
 }
 
 #[cfg(test)]
@@ -90,8 +68,8 @@ mod tests {
 
     fn all() -> Vec<Column> {
         let columns = MIGRATIONS.iter().flat_map(|migration| {
-            declared(migration.sql).into_iter().map(|(name, kind)| Column {
-                table: migration.name.to_owned(),
+            migration.columns().into_iter().map(|(name, kind)| Column {
+                table: migration.table().to_owned(),
                 name: name.to_owned(),
                 kind: kind.to_owned(),
                 default_kind: String::new(),
@@ -101,20 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn declared_types_are_whole() {
-        let latency = MIGRATIONS.iter().find(|migration| migration.name == "latency").unwrap();
-        let columns = declared(latency.sql);
-        assert_eq!(columns.len(), 22);
-        assert!(columns.contains(&("attributes", "Map(LowCardinality(String), String)")));
-        assert!(columns.contains(&("ts", "DateTime64(9, 'UTC')")));
-        assert!(columns.contains(&("simulated", "Bool")));
-    }
-
-    #[test]
     fn what_is_missing_or_changed_is_named() {
         assert_eq!(compare(&all()), Difference::default());
         let mut found = all();
-        found.retain(|column| column.table != "metrics" && column.name != "sum_us");
+        found.retain(|column| column.table != "metrics" && column.table != "gpu_samples" && column.name != "sum_us");
+        found.retain(|column| column.name != "swap_used");
         found.iter_mut().filter(|column| column.name == "held_ms").for_each(|column| column.kind = "String".to_owned());
         let extra = |name: &str, default: &str| Column {
             table: "owners".to_owned(),
@@ -124,10 +93,12 @@ mod tests {
         };
         found.extend([extra("more", ""), extra("fine", "DEFAULT")]);
         let Difference { missing, changed } = compare(&found);
-        assert_eq!(missing.iter().map(|migration| migration.name).collect::<Vec<_>>(), ["metrics"]);
+        let names: Vec<&str> = missing.iter().map(|migration| migration.name).collect();
+        assert_eq!(names, ["gpu_samples", "gpu_samples_sensors", "metrics"], "a table is made with its changes");
         assert_eq!(
             changed,
             [
+                "table node_samples has no column swap_used",
                 "table latency has no column sum_us",
                 "column held_ms of table ledger is String, expected UInt32",
                 "table owners has a column more without a default",

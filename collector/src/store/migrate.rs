@@ -150,7 +150,7 @@ pub async fn steps(store: &Store, migrations: &[Migration]) -> Result<Report, Mi
     Ok(Report { applied, version: last(migrations) })
 }
 
-/// Runs `missing` again: their tables were there once and are not any more. When the whole database is gone, all are run.
+/// Runs `missing` again, in order: their tables were there once and are not any more. When the whole database is gone, all are run.
 ///
 /// # Errors
 /// [`MigrateError`].
@@ -167,7 +167,7 @@ async fn remake(store: &Store, missing: &[&Migration], lock: &Lock) -> Result<()
     for migration in missing {
         lock.check().await?;
         run(&store.client, migration.sql).await?;
-        tracing::warn!(table = migration.name, "a missing table was made again");
+        tracing::warn!(table = migration.table(), migration = migration.name, "a missing table was made again");
     }
     Ok(())
 }

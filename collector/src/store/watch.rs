@@ -204,7 +204,8 @@ async fn look(store: &Store, patience: Duration) -> StoreState {
 }
 
 fn told(difference: &Difference) -> String {
-    let missing = difference.missing.iter().map(|migration| format!("table {} is missing", migration.name));
+    let tables = difference.missing.iter().filter(|migration| migration.makes_a_table());
+    let missing = tables.map(|migration| format!("table {} is missing", migration.table()));
     missing.chain(difference.changed.iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 

@@ -18,6 +18,9 @@
 //!   `us`, their values are whole, each bucket's upper bound is a cell's upper edge, and its lower bound is the greatest
 //!   64-bit float below the cell's lower edge, so that nothing is lost.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 mod attributes;
 mod gpu;
 mod made;
@@ -210,13 +213,48 @@ pub const OWNER_ATTRIBUTES: [(&str, &str); 13] = [
     ("command", COMMAND),
 ];
 
+/// The attribute of [`DEVICE_INFO`] that carries each fact of a device (its column in `devices` first), beside those that
+/// every device has.
+pub const DEVICE_FACTS: [(&str, &str); 28] = [
+    ("serial_number", HW_SERIAL),
+    ("vbios_version", HW_FIRMWARE),
+    ("gsp_firmware_version", GSP_FIRMWARE),
+    ("part_number", DEVICE_PART),
+    ("architecture", DEVICE_ARCHITECTURE),
+    ("compute_capability", COMPUTE_CAPABILITY),
+    ("device_index", DEVICE_INDEX),
+    ("minor", DEVICE_MINOR),
+    ("pcie_generation_max", PCIE_GENERATION_MAX),
+    ("pcie_width_max", PCIE_WIDTH_MAX),
+    ("power_limit_default_mw", POWER_LIMIT_DEFAULT),
+    ("power_limit_min_mw", POWER_LIMIT_MIN),
+    ("power_limit_max_mw", POWER_LIMIT_MAX),
+    ("clock_sm_max_mhz", CLOCK_SM_MAX),
+    ("clock_memory_max_mhz", CLOCK_MEMORY_MAX),
+    ("ecc_mode", ECC_MODE),
+    ("persistence_mode", PERSISTENCE_MODE),
+    ("compute_mode", COMPUTE_MODE),
+    ("mig_mode", MIG_MODE),
+    ("virtualization_mode", VIRTUALIZATION_MODE),
+    ("topology", DEVICE_TOPOLOGY),
+    ("nvml_version", NVML_VERSION),
+    ("cuda_version", CUDA_VERSION),
+    ("kernel_version", KERNEL_VERSION),
+    ("mig_gpu_instance", MIG_GPU_INSTANCE),
+    ("mig_compute_instance", MIG_COMPUTE_INSTANCE),
+    ("mig_compute_slices", MIG_COMPUTE_SLICES),
+    ("mig_memory_slices", MIG_MEMORY_SLICES),
+];
+
 /// Prefix of the environment variables that label a process tree, one for each field of an owner:
 /// `CONTADOR_OWNER_DEPARTMENT`, `CONTADOR_OWNER_PROJECT`, `CONTADOR_OWNER_EXPERIMENT`, `CONTADOR_OWNER_USER` and so on.
 pub const LABEL_VARIABLE_PREFIX: &str = "CONTADOR_OWNER_";
 
 /// The metric of this name, when it is one of contador's.
 pub fn metric(name: &str) -> Option<&'static MetricName> {
-    metrics().find(|metric| metric.name == name)
+    static BY_NAME: LazyLock<HashMap<&str, &MetricName>> =
+        LazyLock::new(|| metrics().map(|metric| (metric.name, metric)).collect());
+    BY_NAME.get(name).copied()
 }
 
 /// Microseconds in one of a unit of time; `None` for other units.

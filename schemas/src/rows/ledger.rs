@@ -94,32 +94,3 @@ impl From<&Owner> for OwnerRow {
         }
     }
 }
-
-/// What a device is.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
-pub struct Device {
-    /// Device UUID.
-    pub id: String,
-    /// Host name.
-    pub node: String,
-    /// Maker.
-    pub vendor: String,
-    /// Model as the driver names it.
-    pub model: String,
-    /// UUID of the GPU that a MIG instance is part of.
-    pub parent: String,
-    /// MIG profile as the driver names it.
-    pub mig_profile: String,
-    /// PCI address.
-    pub pci_bus_id: String,
-    /// Driver's version.
-    pub driver_version: String,
-    /// Bytes.
-    pub memory_bytes: u64,
-    /// Whether the device is a simulated one.
-    pub simulated: bool,
-    /// Unix milliseconds.
-    pub first_seen: i64,
-    /// Unix milliseconds.
-    pub last_seen: i64,
-}

@@ -1,20 +1,27 @@
-//! The rows of the tables, field for field in the order of the columns. [`samples`] are what a node measured, [`latency`]
-//! what services answered, [`ledger`] who held what, [`money`] what is imported and priced, [`generic`] everything else.
+//! The rows of the tables, field for field in the order of the columns. [`gpu`] and [`storage`] are what a
+//! node measured, [`device`] what a device is, [`latency`] what services answered, [`ledger`] who held what, [`money`] what
+//! is imported and priced, [`generic`] everything else. [`columns`] are found by their names.
 //!
 //! Times are whole numbers as ClickHouse keeps them: `DateTime` in Unix seconds, `DateTime64(3)` in milliseconds,
 //! `DateTime64(9)` in nanoseconds, all UTC.
 
+mod columns;
+mod device;
 mod generic;
+mod gpu;
 mod latency;
 mod ledger;
 mod money;
-mod samples;
+mod storage;
 
+pub use columns::{ByColumn, Column, Slot};
+pub use device::Device;
 pub use generic::{DeadLetter, Event, Metric};
+pub use gpu::GpuSample;
 pub use latency::Latency;
-pub use ledger::{Device, LedgerRow, OwnerRow};
+pub use ledger::{LedgerRow, OwnerRow};
 pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, PRICE_SCALE, Price};
-pub use samples::{GpuSample, NodeSample, StorageSample};
+pub use storage::{NodeSample, StorageSample};
 
 /// A row that is kept in a table of its own.
 pub trait Table: clickhouse::RowOwned + clickhouse::RowWrite + clickhouse::RowRead {

@@ -103,21 +103,26 @@ async fn day(ticks: u64, gpus: u32, endpoint: &str) -> Value {
     let cpu_ms = (own().cpu_seconds() - cpu) * 1e3 / ticks as f64;
     closing.cancel();
     sender.await.unwrap();
-    let dropped: Vec<Value> = telemetry_text(&telemetry, "contador_agent_dropped_records_total");
     json!({
         "gpus": gpus,
         "ticks": ticks,
         "wall_seconds": began.elapsed().as_secs(),
         "cpu_ms_per_tick": (cpu_ms * 1e3).round() / 1e3,
         "looks": looks,
-        "dropped": dropped,
-        "sent": telemetry_text(&telemetry, "contador_agent_sent_records_total"),
+        "dropped": counter(&telemetry, "contador_agent_dropped_records_total"),
+        "sent": counter(&telemetry, "contador_agent_sent_records_total"),
     })
 }
 
-fn telemetry_text(telemetry: &Telemetry, name: &str) -> Vec<Value> {
-    let text = String::from_utf8(telemetry.text().unwrap()).unwrap();
-    text.lines().filter(|line| line.starts_with(name)).map(|line| json!(line)).collect()
+/// A counter of the agent's own, by its labels.
+fn counter(telemetry: &Telemetry, name: &str) -> Value {
+    let families = telemetry.gather();
+    let of_name = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
+    let values = of_name.map(|metric| {
+        let labels: Vec<&str> = metric.get_label().iter().map(|label| label.value()).collect();
+        (labels.join(" "), json!(metric.get_counter().value()))
+    });
+    Value::Object(values.collect())
 }
 
 /// Starts this program once more, as the receiver.

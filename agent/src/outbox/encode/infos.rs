@@ -1,4 +1,4 @@
-//! What devices are, and what happened, as points.
+//! What devices are, with all facts that are known of them, and what happened, as points.
 
 use contador_schemas::names;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -93,6 +93,9 @@ pub fn attributes(gpu: &GpuIdentity) -> Vec<KeyValue> {
             (names::MIG_MEMORY_SLICES, mig.memory_slices),
         ];
         attributes.extend(numbers.into_iter().filter_map(|(name, number)| Some(whole(name, number?.into()))));
+    }
+    for (_, fact) in names::DEVICE_FACTS {
+        attributes.extend(gpu.facts.get(fact).map(|value| text(fact, value)));
     }
     attributes.extend(gpu.simulated.then(|| yes(names::SIMULATED)));
     attributes

@@ -170,6 +170,7 @@ impl OpenDriver {
                 tick.faults.push(format!("{name} is lost: {}", sample.map(reason).unwrap_or_default()));
             }
         }
+        tick.complete = tick.faults.is_empty() && self.gpus.iter().all(|gpu| gpu.identity.is_some());
         tick.sampling = match tick.faults.first() {
             _ if tick.samples.iter().any(|sample| !is_lost(sample)) => Sampling::Works,
             _ if unsure => Sampling::Unsure,

@@ -59,6 +59,8 @@ pub struct GpuTick {
     pub samples: Vec<GpuSample>,
     /// On which GPUs other MIG instances exist than before.
     pub changes: Vec<LayoutChange>,
+    /// Every GPU that the driver counts is known, and none is lost.
+    pub complete: bool,
     /// Whether they come from the simulator.
     pub simulated: bool,
     /// Whether GPUs are sampled.

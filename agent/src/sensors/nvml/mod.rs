@@ -7,7 +7,7 @@
 //! `memory_errors`, its activity by `gpm`, its `processes` and its instances by [`mig`], and make a `status` of them. Every
 //! answer goes through `answer`, which tells a value from an unsupported one, a failed one and an impossible one. A GPU that
 //! does not answer is reported with a failed sample: it is never left out. XIDs come by [`events`], and are counted in a
-//! [`xids::XidBook`].
+//! [`xids::XidBook`]. What GPUs reach each other by is asked apart, by [`topology`].
 
 mod answer;
 mod asking;
@@ -26,6 +26,7 @@ mod samples;
 mod simulator;
 pub(super) mod status;
 mod throttle;
+pub mod topology;
 pub mod xids;
 
 use std::collections::BTreeSet;
@@ -174,7 +175,7 @@ impl Drop for GpuReader {
 
 /// Who the GPU at `index` is, and its reader.
 fn recognise(driver: &Driver, index: u32) -> Result<(Arc<GpuIdentity>, DeviceReader), String> {
-    let machine = identity::Machine::read(&driver.nvml, driver.simulated);
+    let machine = identity::Machine::read(&driver.nvml, driver.simulated, &driver.proc_root);
     let device = driver.nvml.device_by_index(index).map_err(|error| error.to_string())?;
     let identity = identity::read(&device, index, &machine).map_err(|error| error.to_string())?;
     let reader = DeviceReader::new(&driver.nvml, &device, identity.clone());

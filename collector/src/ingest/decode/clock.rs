@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_for_long_enough_is_what_the_tables_keep() {
-        for migration in MIGRATIONS {
+        for migration in MIGRATIONS.iter().filter(|migration| migration.makes_a_table()) {
             let kept = migration.sql.lines().find_map(|line| line.strip_prefix("TTL "));
             let days = kept.and_then(|kept| kept.split_once("INTERVAL ")).map(|(_, interval)| interval);
             let expected = match migration.name {

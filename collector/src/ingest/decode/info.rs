@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use contador_schemas::names::{self, MetricName, OWNER_ATTRIBUTES};
+use contador_schemas::names::{self, DEVICE_FACTS, MetricName, OWNER_ATTRIBUTES};
 use contador_schemas::owner::{Owner, OwnerKind};
-use contador_schemas::rows::{Device, Event, OwnerRow};
+use contador_schemas::rows::{ByColumn as _, Device, Event, OwnerRow, Slot};
 use uuid::Uuid;
 
 use super::Point;
@@ -64,7 +64,7 @@ fn device(point: &Point<'_>) -> Result<Device, Reason> {
         None => 0,
         Some(bytes) => bytes.parse().map_err(|_| Reason::Attribute)?,
     };
-    Ok(Device {
+    let mut device = Device {
         id: attributes.get(names::HW_ID).ok_or(Reason::Attribute)?.into_owned(),
         node: point.node(),
         vendor: attributes.owned(names::HW_VENDOR),
@@ -77,7 +77,17 @@ fn device(point: &Point<'_>) -> Result<Device, Reason> {
         simulated: point.simulated(),
         first_seen: point.millis(),
         last_seen: point.millis(),
-    })
+        ..Device::default()
+    };
+    for (column, name) in DEVICE_FACTS {
+        let (Some(value), Some(column)) = (attributes.get(name), Device::column(column)) else { continue };
+        match column(&mut device) {
+            Slot::Text(fact) => *fact = Some(value.into_owned()),
+            Slot::U32(fact) => *fact = Some(value.parse().map_err(|_| Reason::Attribute)?),
+            _ => return Err(Reason::Shape),
+        }
+    }
+    Ok(device)
 }
 
 fn event(point: &Point<'_>) -> Result<Event, Reason> {

@@ -1,7 +1,8 @@
 //! Points to rows.
 //!
 //! [`decode`] walks a request: resource, scope, metric, point. What contador's own names stand for (`schemas::names`) is
-//! put together to one row from several points: [`gpu`], [`storage`] and [`node`] samples by device and instant,
+//! put together to one row from several points: [`gpu`], [`storage`] and [`node`] samples by device and instant (the
+//! registry tells which of their [`columns`] a point fills),
 //! [`ledger`] rows by device, owner and minute; [`info`] points are rows by themselves. Histograms of a time
 //! ([`histogram`]) get an identity in [`latency`]; running totals among them go on to [`super::cumulative`]. Every other
 //! number is a row of [`generic`]. The order of points never matters, nor how resources and scopes divide them. Points
@@ -9,6 +10,7 @@
 
 pub mod attributes;
 mod clock;
+mod columns;
 mod generic;
 mod gpu;
 pub mod histogram;
@@ -207,9 +209,11 @@ impl Walk {
             Group::Info => self.info.add(known, &point),
             Group::Latency => Err(Reason::Shape),
             Group::Series => self.generic.add(metric, kind, &point),
-            Group::Gpu if same_shape && gpu::is_ours(&point) => self.gpu.add(known, &point),
-            Group::Storage if same_shape && storage::is_ours(known, &point) => self.storage.add(known, &point),
-            Group::Node if same_shape && node::is_ours(known, &point) => self.node.add(known, &point),
+            Group::Gpu if same_shape && let Some(place) = gpu::place(known, &point) => self.gpu.add(place, &point),
+            Group::Storage if same_shape && let Some(place) = storage::place(known, &point) => {
+                self.storage.add(known, place, &point)
+            }
+            Group::Node if same_shape && let Some(place) = node::place(known, &point) => self.node.add(place, &point),
             Group::Gpu | Group::Storage | Group::Node => self.generic.add(metric, kind, &point),
         }
     }
@@ -252,10 +256,4 @@ impl Kind {
         };
         Some(Self { instrument, monotonic })
     }
-}
-
-/// Whether all attributes of a point are ones that contador's own samples have. A point that says more than these
-/// belongs to somebody else's metric of the same name, and would be put together with others by mistake.
-fn only_known(attributes: Attributes<'_>) -> bool {
-    attributes.iter().all(|(name, _)| names::ATTRIBUTES.iter().any(|known| known.name == name))
 }

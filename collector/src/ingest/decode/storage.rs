@@ -1,43 +1,61 @@
-//! Disk samples: one row of all metrics of one block device at one instant.
+//! Disk and mount samples: one row of all metrics of one block device, or of one mount, at one instant.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use contador_schemas::names::{self, MetricName};
+use contador_schemas::names::{self, Group, MetricName};
 use contador_schemas::rows::StorageSample;
 
+use super::Point;
+use super::columns::{Columns, Place};
 use super::reject::Reason;
-use super::value::put;
-use super::{Point, only_known};
+
+static COLUMNS: LazyLock<Columns<StorageSample>> =
+    LazyLock::new(|| Columns::of(Group::Storage, &[names::SYSTEM_DEVICE, names::MOUNTPOINT]));
 
 /// Samples by node, device and Unix milliseconds.
 #[derive(Default)]
 pub(super) struct Samples(BTreeMap<(String, String, i64), StorageSample>);
 
-/// Whether the point names a node and a disk, and a direction where the metric has one.
-pub(super) fn is_ours(metric: &MetricName, point: &Point<'_>) -> bool {
-    let direction = point.attributes.get(names::DISK_DIRECTION);
-    let directed = matches!(metric.name, names::DISK_IO | names::DISK_OPERATIONS | names::DISK_OPERATION_TIME);
-    directed == matches!(direction.as_deref(), Some("read" | "write"))
-        && (directed || direction.is_none())
-        && point.attributes.get(names::SYSTEM_DEVICE).is_some()
-        && !point.node().is_empty()
-        && only_known(point.attributes)
+/// Where the point belongs, when it names a node and what the metric is of: a disk, by the kernel's name, or a mount, by its
+/// path. A mount may say its device, a disk has no mount point. A path begins with a slash and a disk's name does not, so
+/// that no disk and mount ever share a row.
+pub(super) fn place(metric: &MetricName, point: &Point<'_>) -> Option<&'static Place<StorageSample>> {
+    let mount = point.attributes.get(names::MOUNTPOINT);
+    let names_it = if is_of_disks(metric) {
+        mount.is_none() && point.attributes.get(names::SYSTEM_DEVICE).is_some_and(|disk| !disk.starts_with('/'))
+    } else {
+        mount.is_some_and(|path| path.starts_with('/'))
+    };
+    COLUMNS.place(metric, point.attributes).filter(|_| names_it && !point.node().is_empty())
+}
+
+/// Whether a metric of [`Group::Storage`] is of block devices; the others are of mounts.
+fn is_of_disks(metric: &MetricName) -> bool {
+    metric.name.split('.').any(|part| part == "disk")
 }
 
 impl Samples {
-    pub(super) fn add(&mut self, metric: &MetricName, point: &Point<'_>) -> Result<(), Reason> {
-        let mut scratch = StorageSample::default();
-        fill(&mut scratch, metric, point)?;
-        let key = (point.node(), point.attributes.owned(names::SYSTEM_DEVICE), point.millis());
+    pub(super) fn add(
+        &mut self,
+        metric: &MetricName,
+        place: &Place<StorageSample>,
+        point: &Point<'_>,
+    ) -> Result<(), Reason> {
+        let Some(value) = point.value else { return Ok(()) };
+        let value = place.read(value)?;
+        let (named, kind) =
+            if is_of_disks(metric) { (names::SYSTEM_DEVICE, "disk") } else { (names::MOUNTPOINT, "mount") };
+        let key = (point.node(), point.attributes.owned(named), point.millis());
         let row = self.0.entry(key).or_insert_with_key(|(node, device, ts)| StorageSample {
             ts: *ts,
             node: node.clone(),
             device: device.clone(),
-            kind: "disk".to_owned(),
+            kind: kind.to_owned(),
             ..StorageSample::default()
         });
         row.simulated |= point.simulated();
-        fill(row, metric, point)
+        place.put(row, value)
     }
 
     pub(super) fn finish(self) -> Vec<StorageSample> {
@@ -45,18 +63,16 @@ impl Samples {
     }
 }
 
-fn fill(row: &mut StorageSample, metric: &MetricName, point: &Point<'_>) -> Result<(), Reason> {
-    let Some(value) = point.value else { return Ok(()) };
-    let read = point.attributes.get(names::DISK_DIRECTION).as_deref() == Some("read");
-    match (metric.name, read) {
-        (names::DISK_IO, true) => put(&mut row.read_bytes, value.u64(1)?),
-        (names::DISK_IO, false) => put(&mut row.written_bytes, value.u64(1)?),
-        (names::DISK_OPERATIONS, true) => put(&mut row.reads, value.u64(1)?),
-        (names::DISK_OPERATIONS, false) => put(&mut row.writes, value.u64(1)?),
-        (names::DISK_OPERATION_TIME, true) => put(&mut row.read_ms, value.u64(1_000)?),
-        (names::DISK_OPERATION_TIME, false) => put(&mut row.write_ms, value.u64(1_000)?),
-        (names::DISK_IO_TIME, _) => put(&mut row.io_ms, value.u64(1_000)?),
-        (names::DISK_IN_FLIGHT, _) => put(&mut row.in_flight, value.u64(1)?),
-        _ => Err(Reason::Shape),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_and_mounts_are_told_by_their_metrics() {
+        let of_disks = |name: &str| is_of_disks(names::metric(name).unwrap());
+        assert!([names::DISK_IO, names::DISK_OPERATION_TIME, names::DISK_IN_FLIGHT].into_iter().all(of_disks));
+        assert!(of_disks(names::DISK_WEIGHTED_IO_TIME) && of_disks(names::DISK_IO_TIME));
+        let mounts = [names::FILESYSTEM_USAGE, names::FILESYSTEM_INODES, names::MOUNT_REACHABLE, names::NFS_IO];
+        assert!(!mounts.into_iter().any(of_disks));
     }
 }

@@ -13,6 +13,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod samples;
+
 const T: u64 = 1_700_000_040_000_000_000;
 
 /// As if it were received at the time of most points.
@@ -177,12 +179,12 @@ fn values_that_cannot_be_are_rejected_and_make_no_row() {
 #[test]
 fn a_metric_of_the_same_name_about_something_else_is_a_number_of_its_own() {
     let fan = point(double(7.5), &[(names::HW_ID, "fan0"), (names::HW_TYPE, "fan")]);
-    let encoder = point(double(0.5), &[(names::HW_ID, "GPU-1"), ("hw.gpu.task", "encoder")]);
+    let other = point(double(0.5), &[(names::HW_ID, "GPU-1"), (names::GPU_TASK, "general")]);
     let mut kilowatts = shaped(names::POWER, point(double(0.4), &[(names::HW_ID, "GPU-1")]));
     kilowatts.unit = "kW".to_owned();
     let decoded = decode(&request([
         sent(shaped(names::POWER, fan)),
-        sent(shaped(names::GPU_UTILIZATION, encoder)),
+        sent(shaped(names::GPU_UTILIZATION, other)),
         sent(kilowatts),
     ]));
     assert_eq!((decoded.rows.gpu.len(), decoded.rows.metrics.len()), (0, 3));
@@ -361,14 +363,12 @@ fn any_point() -> impl Strategy<Value = Sent> {
                     }
                     Group::Node | Group::Latency | Group::Series => Vec::new(),
                 };
-                match known.name {
-                    names::DISK_IO | names::DISK_OPERATIONS | names::DISK_OPERATION_TIME => {
-                        pairs.push((names::DISK_DIRECTION, "read"));
-                    }
-                    names::CPU_TIME => pairs.push((names::CPU_MODE, "user")),
-                    names::MEMORY_USAGE => pairs.push((names::MEMORY_STATE, "free")),
-                    _ => {}
+                if known.group == Group::Storage && !known.name.contains(".disk.") {
+                    pairs = vec![(names::MOUNTPOINT, if device == "GPU-1" { "/" } else { "/data" })];
                 }
+                // Of several variants, any one.
+                let chosen = usize::try_from(value + 1).unwrap() % known.variants.len().max(1);
+                pairs.extend(known.variants.get(chosen).map_or(&[][..], |variant| variant.attributes));
                 let mut point = point(int(value), &pairs);
                 point.time_unix_nano = 1_700_000_040_000_000_000 - second * 60_000_000_000;
                 point.start_time_unix_nano = point.time_unix_nano - 60_000_000_000;

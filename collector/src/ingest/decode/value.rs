@@ -135,6 +135,20 @@ impl Number {
         u32::try_from(self.u64(scale)?).map_err(|_| Reason::OutOfRange)
     }
 
+    /// Yes for 1, no for 0.
+    ///
+    /// # Errors
+    /// [`Reason::OutOfRange`] for anything else.
+    pub fn flag(self) -> Result<bool, Reason> {
+        match self {
+            Self::Int(0) => Ok(false),
+            Self::Int(1) => Ok(true),
+            Self::Double(0.0) => Ok(false),
+            Self::Double(1.0) => Ok(true),
+            _ => Err(Reason::OutOfRange),
+        }
+    }
+
     /// The nearest whole number in 16 bits, which may be negative.
     ///
     /// # Errors
@@ -193,5 +207,10 @@ mod tests {
         assert_eq!(Number::Int(i64::MAX).u64(1_000), Err(Reason::OutOfRange));
         assert_eq!(Number::Double(1e30).u64(1), Err(Reason::OutOfRange));
         assert_eq!(Number::Int(-40).i16(), Ok(-40));
+        assert_eq!((Number::Int(1).flag(), Number::Double(0.0).flag()), (Ok(true), Ok(false)));
+        assert_eq!(
+            (Number::Int(2).flag(), Number::Double(0.5).flag()),
+            (Err(Reason::OutOfRange), Err(Reason::OutOfRange))
+        );
     }
 }

@@ -11,8 +11,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-/// Bytes of a row, apart from its texts and cells.
-const ROW: usize = 512;
+/// Bytes of a row, apart from its texts and cells: of the widest, since each point may be one of another device or time.
+const ROW: usize = 1_280;
 
 /// Bytes of what is no message of its own in a vector: a text, an entity.
 const SMALL: usize = 24;
@@ -218,6 +218,8 @@ mod tests {
     use opentelemetry_proto::tonic::metrics::v1::{Gauge, Histogram, metric::Data};
     use prost::Message as _;
 
+    use contador_schemas::rows::{self as row, Device, GpuSample, Latency, NodeSample, OwnerRow, StorageSample};
+
     use super::*;
 
     fn request(resource: &str, points: usize) -> ExportMetricsServiceRequest {
@@ -236,6 +238,14 @@ mod tests {
         assert!(many.len() - none.len() < 250_000);
         let each = (of(&many).unwrap() - of(&none).unwrap()) / 100_000;
         assert!(each >= 2 * size_of::<NumberDataPoint>() + ROW, "{each}");
+    }
+
+    #[test]
+    fn no_row_is_wider_than_is_reckoned() {
+        // With what a map needs for it.
+        assert!(size_of::<GpuSample>() + 128 <= ROW, "{}", size_of::<GpuSample>());
+        assert!(size_of::<Latency>() <= ROW && size_of::<StorageSample>() <= ROW && size_of::<NodeSample>() <= ROW);
+        assert!(size_of::<Device>() <= ROW && size_of::<row::Metric>() <= ROW && size_of::<OwnerRow>() <= ROW);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! NVML's C interface, answered from the machine.
 //!
 //! One process has one simulator, behind one lock. A call comes in by a symbol of `system`, `device`, `gauges`,
-//! `samples`, `throttle`, `pcie`, `nvlink`, `ecc`, `fields`, `processes`, `mig`, `gpm`, `events` or `unsupported`; [`state`]
+//! `samples`, `throttle`, `pcie`, `nvlink`, `ecc`, `inventory`, `fields`, `processes`, `mig`, `gpm`, `events` or `unsupported`; [`state`]
 //! finds the GPU of its handle and refuses what the scenario refuses; [`out`] writes the answer through the caller's
 //! pointers. `control` has the symbols that NVML does not have. This is the only place with `unsafe`: every pointer comes
 //! from a C caller that keeps NVML's contract (valid for the type, or for the stated length, or null).
@@ -14,6 +14,7 @@ mod events;
 mod fields;
 mod gauges;
 mod gpm;
+mod inventory;
 mod mig;
 mod nvlink;
 mod out;

@@ -117,6 +117,16 @@ names! {
         ActiveVgpus = "active_vgpus",
         /// `nvmlGpmSampleGet` and `nvmlGpmMigSampleGet`
         GpmSample = "gpm_sample",
+        /// `nvmlDeviceGetVbiosVersion`
+        VbiosVersion = "vbios_version",
+        /// `nvmlDeviceGetBoardPartNumber`; unsupported without being asked on boards that have none.
+        BoardPartNumber = "board_part_number",
+        /// `nvmlDeviceGetPersistenceMode`
+        PersistenceMode = "persistence_mode",
+        /// `nvmlDeviceGetPowerManagementDefaultLimit` and `…LimitConstraints`
+        PowerConstraints = "power_constraints",
+        /// `nvmlDeviceGetTopologyCommonAncestor` and `nvmlDeviceGetP2PStatus`, of either GPU
+        Topology = "topology",
     }
 }
 

@@ -1,0 +1,197 @@
+//! Who owns a device, in cases that went wrong elsewhere. Owners come from the processes that hold a device.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use contador_agent::owners::{DeviceId, ProcessOwners};
+use contador_schemas::names;
+use contador_schemas::owner::{Owner, OwnerKind};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+
+mod node_support;
+mod nvml_support;
+use node_support::{Agent, Kernel, attribute, points, whole};
+use nvml_support::Simulator;
+
+/// The start of a minute.
+const START: i64 = 1_790_000_040_000;
+const MINUTE_MS: u64 = 60_000;
+const DEVICE: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
+
+/// What each owner has of one minute, by what it is called: share, busy time and energy.
+fn minute(requests: &[ExportMetricsServiceRequest], start_ms: i64) -> BTreeMap<String, [u64; 3]> {
+    let of_project: BTreeMap<String, String> = points(requests, names::OWNER_INFO)
+        .iter()
+        .map(|point| {
+            let called = [names::PROJECT, names::OWNER_KIND].map(|name| attribute(point, name).to_owned());
+            let [project, kind] = called;
+            (attribute(point, names::OWNER_ID).to_owned(), if project.is_empty() { kind } else { project })
+        })
+        .collect();
+    let mut minute = BTreeMap::<String, [u64; 3]>::new();
+    for (place, name) in [names::LEDGER_SHARE, names::LEDGER_BUSY, names::LEDGER_ENERGY].into_iter().enumerate() {
+        for point in points(requests, name) {
+            if point.start_time_unix_nano / 1_000_000 == u64::try_from(start_ms).unwrap() {
+                let owner = of_project[attribute(&point, names::OWNER_ID)].clone();
+                minute.entry(owner).or_default()[place] += whole(&point);
+            }
+        }
+    }
+    minute
+}
+
+fn project(name: &str) -> String {
+    format!("CONTADOR_OWNER_PROJECT={name}")
+}
+
+/// Three pods on one GPU that is busy for 71 % have 71 % between them, and not each: shares, busy time and energy of the
+/// owners are the device's, to the last millisecond and millijoule.
+#[tokio::test]
+async fn d8_shares_of_a_shared_device_sum_to_the_device() {
+    let process = |pid: u32| format!("[[gpu.process]]\npid = {pid}\nmemory_mib = 100\nsm_util = {}\n", 10 + pid % 7);
+    let processes: String = (501..504).map(process).collect();
+    let simulator =
+        Simulator::new(&format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 71\n{processes}"));
+    let (kernel, state) = (Kernel::new(), tempfile::tempdir().unwrap());
+    for (pid, name) in [(501, "a"), (502, "b"), (503, "c")] {
+        kernel.process(pid, &[&project(name)]);
+    }
+    let mut agent = Agent::start(state.path(), &simulator.path(), &kernel, |_| {}).await;
+    for second in 0..70 {
+        simulator.hold_clock(second * 1_000);
+        agent.node.tick(START + i64::try_from(second).unwrap() * 1_000).await;
+    }
+    let minute = minute(&agent.handed_on().await, START);
+    assert_eq!(minute.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+    let sum = |place: usize| minute.values().map(|parts| parts[place]).sum::<u64>();
+    assert_eq!(sum(0), MINUTE_MS);
+    assert_eq!(sum(1), MINUTE_MS * 71 / 100);
+    // 70 W and 71 % of the 630 W above, for a minute.
+    assert_eq!(sum(2), (70_000 + 630_000 * 71 / 100) * 60);
+    assert!(minute.values().all(|parts| parts[0] == MINUTE_MS / 3), "{minute:?}");
+}
+
+/// A name that a device plugin made of a device by cutting it into replicas is the device's own id, so that it joins with
+/// samples and the ledger.
+#[test]
+fn d9_a_replica_joins_with_its_device() {
+    let uuid = DEVICE.strip_prefix("GPU-").unwrap();
+    let mig = format!("MIG-{uuid}");
+    for (name, id) in [
+        (format!("{DEVICE}::2"), DEVICE),
+        (format!("{DEVICE}-0"), DEVICE),
+        (format!("{uuid}-0"), DEVICE),
+        (format!("{mig}::1"), mig.as_str()),
+        (mig.clone(), mig.as_str()),
+    ] {
+        assert_eq!(DeviceId::parse(&name).unwrap().to_string(), id, "{name}");
+    }
+    // The driver's own id is what it is.
+    let simulator = Simulator::new(&format!("[[gpu]]\nmodel = \"l4\"\nuuid = \"{DEVICE}\""));
+    let own = simulator.nvml().device_by_index(0).unwrap().uuid().unwrap();
+    assert_eq!(DeviceId::parse(&format!("{own}::7")), DeviceId::parse(&own));
+}
+
+/// A pod whose process has ended owns its GPU until then: at the next tick the GPU is nobody's, whatever the driver and a
+/// scheduler still list.
+#[tokio::test]
+async fn d11_owning_ends_with_the_process() {
+    let simulator = Simulator::new(&format!(
+        "[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 0\n\
+         [[gpu.process]]\npid = 501\nmemory_mib = 100\nsm_util = 0\n"
+    ));
+    let (kernel, state) = (Kernel::new(), tempfile::tempdir().unwrap());
+    kernel.process(501, &[&project("a")]);
+    let mut agent = Agent::start(state.path(), &simulator.path(), &kernel, |_| {}).await;
+    for second in 0..70 {
+        if second == 21 {
+            kernel.end(501);
+        }
+        agent.node.tick(START + second * 1_000).await;
+    }
+    let minute = minute(&agent.handed_on().await, START);
+    assert_eq!((minute["a"][0], minute["idle"][0]), (21_000, 39_000), "{minute:?}");
+}
+
+/// Thirty pods whose owners can't be found cost one look each and half minute, as those do whose owners are known not to be
+/// told: what failed is remembered like what was found.
+#[test]
+fn d12_a_lookup_that_failed_is_remembered() {
+    let kernel = Kernel::new();
+    let passwd = kernel.path().join("passwd");
+    fs::write(&passwd, "").unwrap();
+    let pids: Vec<u32> = (501..531).collect();
+    for pid in &pids {
+        kernel.process(*pid, &[]);
+        fs::remove_file(kernel.path().join(pid.to_string()).join("environ")).unwrap();
+    }
+    let mut owners = ProcessOwners::new(kernel.path(), passwd);
+    for second in 0..60 {
+        let found = owners.resolve(&pids, START + second * 1_000);
+        assert_eq!(found.len(), 30);
+        assert!(found.values().all(|owner| *owner == Owner::of_kind(OwnerKind::Unattributed)));
+    }
+    assert_eq!(owners.looks(), 60, "two half minutes");
+    // Those who are told are looked up once.
+    pids.iter().for_each(|pid| kernel.process(*pid, &[&project("a")]));
+    (60..600).for_each(|second| _ = owners.resolve(&pids, START + second * 1_000));
+    assert_eq!(owners.looks(), 90);
+}
+
+/// A lookup that never comes back holds up no sample: GPUs are sampled at every tick, and booked to whom they were before.
+#[tokio::test]
+async fn d12_lookups_are_off_the_sampling_path() {
+    let simulator = Simulator::new(&format!(
+        "[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 40\n\
+         [[gpu.process]]\npid = 501\nmemory_mib = 100\nsm_util = 40\n"
+    ));
+    let (kernel, state) = (Kernel::new(), tempfile::tempdir().unwrap());
+    kernel.process(501, &[]);
+    hang(&kernel.path().join("501/environ"));
+    let mut agent =
+        Agent::start(state.path(), &simulator.path(), &kernel, |config| config.interval = Duration::from_millis(100))
+            .await;
+    for tick in 0..20 {
+        agent.node.tick(START + tick * 100).await;
+    }
+    let sampled = points(&agent.handed_on().await, names::GPU_UTILIZATION);
+    let instants: Vec<i64> =
+        sampled.iter().map(|point| i64::try_from(point.time_unix_nano / 1_000_000).unwrap()).collect();
+    assert_eq!(instants, (0..20).map(|tick| START + tick * 100).collect::<Vec<_>>());
+}
+
+/// A file that opens for nobody: reading it waits for a writer who never comes.
+fn hang(path: &Path) {
+    fs::remove_file(path).unwrap();
+    let status = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(status.success());
+}
+
+/// A job's control group that was left behind without processes, and that names a GPU, owns none: nobody holds what no
+/// process holds.
+#[tokio::test]
+async fn d21_an_empty_cgroup_owns_nothing() {
+    let simulator = Simulator::new(&format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 0"));
+    let (kernel, state, sys) = (Kernel::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for job in
+        ["fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0", "fs/cgroup/freezer/slurm/uid_0/job_7"]
+    {
+        let job = sys.path().join(job);
+        fs::create_dir_all(&job).unwrap();
+        fs::write(job.join("cgroup.procs"), "").unwrap();
+        fs::write(job.join("devices.list"), "c 195:0 rwm\n").unwrap();
+    }
+    let root = sys.path().to_owned();
+    let mut agent = Agent::start(state.path(), &simulator.path(), &kernel, |config| config.roots.sys = root).await;
+    for second in 0..70 {
+        agent.node.tick(START + second * 1_000).await;
+    }
+    let minute = minute(&agent.handed_on().await, START);
+    assert_eq!(
+        minute.iter().map(|(owner, parts)| (owner.as_str(), parts[0])).collect::<Vec<_>>(),
+        [("idle", MINUTE_MS)]
+    );
+}
