@@ -120,7 +120,7 @@ fn counter(telemetry: &Telemetry, name: &str) -> Value {
     let of_name = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
     let values = of_name.map(|metric| {
         let labels: Vec<&str> = metric.get_label().iter().map(|label| label.value()).collect();
-        (labels.join(" "), json!(metric.get_counter().value()))
+        (labels.join(" "), json!(metric.get_counter().get_value()))
     });
     Value::Object(values.collect())
 }
