@@ -157,7 +157,7 @@ async fn d12_lookups_are_off_the_sampling_path() {
     for tick in 0..20 {
         agent.node.tick(START + tick * 100).await;
     }
-    let sampled = points(&agent.handed_on().await, names::GPU_UTILIZATION);
+    let sampled = points(&agent.handed_on().await, names::GPU_MEMORY_UTILIZATION);
     let instants: Vec<i64> =
         sampled.iter().map(|point| i64::try_from(point.time_unix_nano / 1_000_000).unwrap()).collect();
     assert_eq!(instants, (0..20).map(|tick| START + tick * 100).collect::<Vec<_>>());
