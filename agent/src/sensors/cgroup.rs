@@ -26,6 +26,7 @@ use self::rows::Io;
 use super::disks::whole::{Whole, head_of_path};
 use super::kernel::KernelSample;
 use super::{Measures, Number, Reading};
+use crate::sensors::measure::Varying;
 
 /// How long it is remembered in which group a process is, in milliseconds.
 const PROCESS_MS: i64 = 10_000;
@@ -178,7 +179,7 @@ fn hand_on(measures: &mut Measures, group: &str, devices: BTreeMap<String, Io>) 
 fn missing(measures: &mut Measures, group: Option<String>, reading: &Reading<Number>) {
     for metric in [names::CGROUP_IO, names::CGROUP_OPERATIONS] {
         for fixed in [READ, WRITE] {
-            let of = group.iter().map(|group| (names::CGROUP, Cow::Owned(group.clone()))).collect();
+            let of = group.iter().map(|group| (names::CGROUP, Cow::Owned(group.clone()))).collect::<Varying>();
             measures.add_with(metric, fixed, of, reading.clone());
         }
     }

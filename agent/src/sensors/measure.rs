@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use contador_schemas::names::{self, Fixed};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use smallvec::SmallVec;
 
 use super::Reading;
 
@@ -54,8 +55,8 @@ impl Serialize for Number {
     }
 }
 
-/// Attributes whose values vary, such as a link's number.
-pub type Varying = Vec<(&'static str, Cow<'static, str>)>;
+/// Attributes whose values vary, such as a link's number. One is kept without the heap: a GPU of many links has a hundred.
+pub type Varying = SmallVec<[(&'static str, Cow<'static, str>); 1]>;
 
 /// One value of a metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,12 +111,28 @@ impl Measures {
 
     /// Adds the value of a metric's variant.
     pub fn add_as(&mut self, metric: &'static str, fixed: Fixed, reading: Reading<Number>) {
-        self.add_with(metric, fixed, Vec::new(), reading);
+        self.add_with(metric, fixed, Varying::new(), reading);
     }
 
     /// Adds the value of a metric's variant that has more attributes.
-    pub fn add_with(&mut self, metric: &'static str, fixed: Fixed, varying: Varying, reading: Reading<Number>) {
-        self.0.push(Measure { metric, fixed, varying, reading });
+    pub fn add_with(
+        &mut self,
+        metric: &'static str,
+        fixed: Fixed,
+        varying: impl Into<Varying>,
+        reading: Reading<Number>,
+    ) {
+        self.0.push(Measure { metric, fixed, varying: varying.into(), reading });
+    }
+
+    /// None, with room for so many.
+    pub fn with_capacity(count: usize) -> Self {
+        Self(Vec::with_capacity(count))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// In the order in which they were read.

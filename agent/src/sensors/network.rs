@@ -11,6 +11,7 @@
 //! All others, such as `lo`, veth, bridges, tunnels, VLANs and macvlans, send through these. The total over the node is
 //! summed from what each interface has counted more since the last sample, so that it does not fall when one goes away.
 
+use smallvec::smallvec;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
@@ -21,6 +22,7 @@ use contador_schemas::names::{self, Fixed};
 use super::kernel::text::{lines, number, words};
 use super::kernel::{KernelError, KernelFile, KernelSample};
 use super::{Number, Reading};
+use crate::sensors::measure::Varying;
 
 /// How long it is remembered what an interface is, in milliseconds: bonds get and lose members.
 const KNOWN_MS: i64 = 30_000;
@@ -142,7 +144,7 @@ impl Row<'_> {
         let name = String::from_utf8_lossy(self.name).into_owned();
         let mut add = |metric, [received, transmitted]: [u64; 2]| {
             for (direction, value) in [(TRANSMIT, transmitted), (RECEIVE, received)] {
-                let of = vec![(names::NETWORK_INTERFACE, Cow::Owned(name.clone()))];
+                let of: Varying = smallvec![(names::NETWORK_INTERFACE, Cow::Owned(name.clone()))];
                 sample.measures.add_with(metric, direction, of, Reading::Value(Number::Whole(value)));
             }
         };

@@ -8,6 +8,7 @@
 
 mod block;
 
+use smallvec::smallvec;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use self::block::Counters;
 use super::kernel::{KernelError, KernelFile, KernelSample};
 use super::mounts::table::{Once, Table};
 use super::{Measures, Number, Reading};
+use crate::sensors::measure::Varying;
 
 const READ: Fixed = &[(names::DISK_DIRECTION, "read")];
 const WRITE: Fixed = &[(names::DISK_DIRECTION, "write")];
@@ -89,7 +91,7 @@ impl Nfs {
 fn measures(measures: &mut Measures, point: &Path, counters: &Counters) {
     let shown = point.to_string_lossy().into_owned();
     let mut add = |metric, fixed, value| {
-        let of = vec![(names::MOUNTPOINT, Cow::Owned(shown.clone()))];
+        let of: Varying = smallvec![(names::MOUNTPOINT, Cow::Owned(shown.clone()))];
         measures.add_with(metric, fixed, of, Reading::Value(value));
     };
     add(names::NFS_IO, READ, Number::Whole(counters.read_bytes));

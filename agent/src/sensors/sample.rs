@@ -1,5 +1,6 @@
 //! The plain values that the sensors hand on. Counters are raw: as the driver or the kernel counts them.
 
+use smallvec::smallvec;
 use std::borrow::Cow;
 
 use contador_schemas::names::{self, Fixed};
@@ -7,6 +8,7 @@ use serde::Serialize;
 
 use super::nvml::status;
 use super::{Facts, Measures, Number, Reading};
+use crate::sensors::measure::Varying;
 
 /// What a GPU is: read once, when the driver is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -217,7 +219,7 @@ impl DiskSample {
     pub fn measures(&self) -> Measures {
         let mut measures = Measures::default();
         let mut add = |metric, fixed, value| {
-            let device = vec![(names::SYSTEM_DEVICE, Cow::Owned(self.device.clone()))];
+            let device: Varying = smallvec![(names::SYSTEM_DEVICE, Cow::Owned(self.device.clone()))];
             measures.add_with(metric, fixed, device, Reading::Value(value));
         };
         add(names::DISK_IO, READ, Number::Whole(self.read_bytes));

@@ -77,6 +77,8 @@ pub fn int(value: u64) -> Number {
 #[derive(Debug, Default)]
 pub struct Points {
     metrics: Vec<(&'static MetricName, Vec<NumberDataPoint>)>,
+    /// Where the next point most likely belongs: devices have their values in the same order.
+    next: usize,
 }
 
 impl Points {
@@ -107,10 +109,15 @@ impl Points {
             debug_assert!(false, "{name} is not one of contador's names");
             return;
         };
-        match self.metrics.iter_mut().find(|(known, _)| known.name == metric.name) {
-            Some((_, points)) => points.push(point),
-            None => self.metrics.push((metric, vec![point])),
-        }
+        let is_it = |(known, _): &(&'static MetricName, _)| std::ptr::eq(*known, metric);
+        let here = [self.next, self.next.saturating_sub(1), 0];
+        let near = here.into_iter().find(|at| self.metrics.get(*at).is_some_and(is_it));
+        let at = near.or_else(|| self.metrics.iter().position(is_it)).unwrap_or_else(|| {
+            self.metrics.push((metric, Vec::new()));
+            self.metrics.len() - 1
+        });
+        self.metrics[at].1.push(point);
+        self.next = at + 1;
     }
 
     /// True when nothing was added.

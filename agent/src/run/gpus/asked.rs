@@ -114,9 +114,11 @@ impl OpenDriver {
         for (position, gpu) in self.gpus.iter_mut().enumerate() {
             answers.extend(gpu.watched.begin(round).map(|late| (position, late)));
         }
-        for (position, gpu) in self.gpus.iter_mut().enumerate() {
+        // The last one asked is the last to answer: to wait for it first is to be woken once, and not by each of them.
+        for (position, gpu) in self.gpus.iter_mut().enumerate().rev() {
             answers.extend(gpu.watched.collect(round).await.map(|answer| (position, answer)));
         }
+        answers.sort_by_key(|(position, _)| *position);
         for (position, answer) in answers {
             let Some(gpu) = self.gpus.get_mut(position) else { continue };
             match answer.identity {

@@ -21,7 +21,7 @@ use crate::sensors::thread::STACK_BYTES;
 const NAME: &str = "xids";
 
 /// How long it waits for an event, in milliseconds, before it looks whether it is wanted still.
-const WAIT_MS: u32 = 500;
+const WAIT_MS: u32 = 1_000;
 
 /// Most that may wait to be taken.
 const MOST: usize = 4_096;

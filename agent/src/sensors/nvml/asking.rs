@@ -17,6 +17,9 @@ use crate::sensors::{Measures, Number, Reading};
 /// How long what was declined is not asked for again, in milliseconds.
 const DECLINED_MS: i64 = 60_000;
 
+/// Room for the values of a board with 18 links, so that the list does not grow while it is filled.
+const ROOM: usize = 224;
+
 /// A call or field, and the link or scope that it was about.
 pub(super) type Question = (&'static str, u32);
 
@@ -76,7 +79,7 @@ impl<'a, 'nvml> Asking<'a, 'nvml> {
     /// Begins a sample at `ts_ms` (Unix milliseconds).
     pub(super) fn begin(device: &'a Device<'nvml>, declined: &'a mut Declined, ts_ms: i64) -> Self {
         declined.forget_at(ts_ms);
-        Self { device, declined, measures: Measures::default(), rejected: 0 }
+        Self { device, declined, measures: Measures::with_capacity(ROOM), rejected: 0 }
     }
 
     /// Asks by a call of this name.

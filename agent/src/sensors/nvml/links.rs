@@ -13,6 +13,7 @@ use nvml_wrapper::sys_exports::field_id::{
     NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX as SENT_KIB,
 };
 use nvml_wrapper_sys::bindings::NVML_NVLINK_MAX_LINKS;
+use smallvec::smallvec;
 
 use super::answer::{known_64, reading};
 use super::asking::Asking;
@@ -230,7 +231,7 @@ fn in_bytes(kib: Reading<u64>) -> Reading<u64> {
 
 fn number(link: u32) -> Varying {
     let known = usize::try_from(link).ok().and_then(|link| NUMBERS.get(link));
-    vec![(names::NVLINK_LINK, known.map_or_else(|| link.to_string().into(), |known| (*known).into()))]
+    smallvec![(names::NVLINK_LINK, known.map_or_else(|| link.to_string().into(), |known| (*known).into()))]
 }
 
 /// Adds for each value that it is missing.
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_link_is_named_by_its_number() {
-        assert_eq!(number(17), [(names::NVLINK_LINK, "17".into())]);
-        assert_eq!(number(18), [(names::NVLINK_LINK, "18".into())]);
+        assert_eq!(number(17).as_slice(), [(names::NVLINK_LINK, "17".into())]);
+        assert_eq!(number(18).as_slice(), [(names::NVLINK_LINK, "18".into())]);
     }
 }

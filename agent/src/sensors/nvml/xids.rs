@@ -1,11 +1,13 @@
 //! XIDs, counted: by GPU and code, since the agent has watched, over every reopening of the driver.
 
+use smallvec::smallvec;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use contador_schemas::names::{self, Fixed};
 
 use super::events::Xid;
+use crate::sensors::measure::Varying;
 use crate::sensors::{Measures, Number, Reading};
 
 const ERRORS: Fixed = &[(names::ERROR_TYPE, "xid")];
@@ -57,7 +59,7 @@ impl XidBook {
             measures.add(names::GPU_XIDS, counted(0));
         }
         for (code, count) in &page.by_code {
-            let varying = vec![(names::XID, Cow::Owned(code.to_string()))];
+            let varying: Varying = smallvec![(names::XID, Cow::Owned(code.to_string()))];
             measures.add_with(names::GPU_XIDS, &[], varying, counted(*count));
         }
     }
