@@ -134,6 +134,25 @@ fn watching_writes_a_line_a_report_and_ends_well() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("n1 at "), "{first}");
     assert_eq!(child.wait().unwrap().code(), Some(0));
+    // One that stays and does not read is none: the pipe is full, and a signal is heard all the same.
+    let eight = SCENARIO.replacen("[[gpu]]", "[[gpu]]\ncount = 8", 1);
+    let eight = eight.lines().filter(|line| !line.starts_with("uuid")).collect::<Vec<_>>().join("\n");
+    let (running, mut lines) = watch(&mut probe(&simulator, &eight));
+    next(&mut lines);
+    let written = |running: &Running| {
+        let path = format!("/proc/{}/io", running.0.id());
+        let io = std::fs::read_to_string(path).unwrap();
+        io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse::<u64>().ok()).unwrap()
+    };
+    let (mut before, mut still) = (0, 0);
+    // For two intervals it has written nothing more.
+    while still < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let now = written(&running);
+        still = if now == before { still + 1 } else { 0 };
+        before = now;
+    }
+    ends_well(running);
     let refused = probe(&simulator, SCENARIO).args(["--watch", "0"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("expected a number of seconds from 0.5 to 3600"));
