@@ -49,7 +49,9 @@ pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
         };
         watch::run(&mut prober, screen, interval, end).await
     });
-    // A driver's thread that hangs must not keep the process.
+    // A thread that hangs must not keep the process, and neither must a driver that hangs when it is closed: the threads stay
+    // as they are, and end with the process.
+    std::mem::forget(prober);
     runtime.shutdown_background();
     result
 }

@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use super::{ConfigArgs, DriverArgs};
 use crate::run::clock::now_ms;
 use crate::run::{self, Options};
-use crate::sensors::Gpus;
+use crate::sensors::Driver;
 
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
@@ -37,7 +37,7 @@ pub(super) fn main(args: RunArgs) -> anyhow::Result<()> {
     let library = args.driver.library(&config)?;
     if args.driver.simulate.is_some() {
         // A wrong scenario is a fault to be told at once; a driver that is not there yet may come.
-        Gpus::open(&library, &config.roots.proc)?;
+        Driver::open(&library, &config.roots.proc)?;
     }
     let options = Options { library, once: args.once, ..Options::default() };
     // One thread is enough for all that is not waiting for a disk or a driver.

@@ -3,15 +3,16 @@
 use comfy_table::{Cell, CellAlignment};
 use contador_schemas::names;
 
-use super::missing;
 use super::table::grid;
 use super::text::{bad, dim, gib, good, warn, wrapped};
-use super::{ProbeGpus, ProbeReport};
-use crate::exposition::Device;
+use super::{ProbeGpus, ProbeReport, about, faults, missing};
 use crate::sensors::{GpuIdentity, GpuSample, Measures, Number, Reading};
 
 /// Columns from which a row has everything.
 const WIDE: u16 = 72;
+
+/// Columns from which there is room for more than what is looked at first.
+const ROOMY: u16 = 100;
 
 /// Why clocks are low, by bit; what is no reason to worry is left out.
 const THROTTLES: [(u64, &str); 7] = [
@@ -24,52 +25,65 @@ const THROTTLES: [(u64, &str); 7] = [
     (256, "display clocks"),
 ];
 
-/// Errors that are shown when there are any.
-const ERRORS: [(&str, &str); 2] =
-    [("ecc_uncorrected_volatile", "uncorrected ECC"), ("ecc_uncorrected_aggregate", "uncorrected ECC in its life")];
-
-/// What a device is called: `GPU 0`, or `MIG 1g.10gb (GPU 0, 7)`.
+/// What a device is called: `GPU 0`, or `MIG 0/7/0 (1g.10gb)` by the ids of its GPU, GPU instance and compute instance.
 pub(super) fn name(identity: &GpuIdentity) -> String {
-    let device = Device::of(identity);
-    match device.get(names::MIG_PROFILE) {
-        "" => format!("GPU {}", identity.index),
-        profile => format!("MIG {profile} ({}, GPU {})", device.get(names::MIG_GPU_INSTANCE), identity.index),
+    match &identity.mig {
+        None => format!("GPU {}", identity.index),
+        Some(mig) => {
+            format!("MIG {}/{}/{} ({})", identity.index, mig.gpu_instance, mig.compute_instance, mig.profile)
+        }
     }
 }
 
 /// The part of the table.
 pub(super) fn part(report: &ProbeReport, gpus: &ProbeGpus, columns: u16) -> String {
     let instances = gpus.devices.iter().filter(|(identity, _)| is_instance(identity)).count();
-    let mut head = match gpus.devices.len() - instances {
+    let mut head = match gpus.devices.len() - instances + gpus.unreadable.len() + gpus.stuck.len() {
         1 => "1 GPU".to_owned(),
         count => format!("{count} GPUs"),
     };
     head += if gpus.simulated { " (simulated)" } else { "" };
-    if instances > 0 {
-        head += &format!(" with {instances} MIG instances");
-    }
-    if let Some((identity, _)) = gpus.devices.first() {
-        head += &format!(", driver {}", identity.driver_version);
-        head += &identity.cuda_version.as_ref().map(|version| format!(", CUDA {version}")).unwrap_or_default();
-    }
+    head += &match instances {
+        0 => String::new(),
+        1 => " with 1 MIG instance".to_owned(),
+        count => format!(" with {count} MIG instances"),
+    };
+    head += &format!(", driver {}", gpus.driver_version);
+    let cuda = gpus.devices.iter().find_map(|(identity, _)| identity.cuda_version.as_ref());
+    head += &cuda.map(|version| format!(", CUDA {version}")).unwrap_or_default();
     let mut out = format!("\n{}", wrapped(&head, columns));
-    out.extend(gpus.devices.iter().map(|(identity, _)| identity_line(identity, columns)));
-    if !gpus.devices.is_empty() {
+    out += &about::part(gpus, columns);
+    let mut identities: Vec<&GpuIdentity> = gpus.devices.iter().map(|(identity, _)| identity).collect();
+    identities.extend(gpus.stuck.iter().filter_map(|stuck| stuck.identity.as_ref()));
+    // In the driver's order, and each instance after its GPU.
+    identities.sort_by_key(|identity| identity.index);
+    out.extend(identities.into_iter().map(|identity| identity_line(identity, columns)));
+    let rows = rows(report, gpus, columns < WIDE);
+    if !rows.is_empty() {
         // A narrow window has no room for how many links there are; those that are down are a fault.
-        let is_narrow = columns < WIDE;
         let mut names = vec!["GPU", "use", "GiB", "W", "°C", "links", "state", "owner"];
-        names.retain(|name| !is_narrow || *name != "links");
+        names.retain(|name| columns >= WIDE || *name != "links");
         let mut table = grid(columns, &names);
-        for (identity, sample) in &gpus.devices {
-            table.add_row(row(report, identity, sample, is_narrow));
-        }
+        table.add_rows(rows);
         out += &format!("{}\n\n", table.trim_fmt());
     }
+    out += &faults::part(gpus, columns);
+    let mut groups: Vec<(String, Vec<&GpuIdentity>)> = Vec::new();
     for (identity, sample) in &gpus.devices {
-        out += &details(identity, &sample.measures, columns);
+        let told = details(&sample.measures, columns);
+        match groups.iter_mut().find(|(known, _)| *known == told) {
+            Some((_, devices)) => devices.push(identity),
+            None => groups.push((told, vec![identity])),
+        }
+    }
+    for (told, devices) in groups.iter().filter(|(told, _)| !told.is_empty()) {
+        out += &wrapped(&format!("{}: {told}", missing::devices_shown(devices, gpus)), columns);
     }
     for (identity, sample) in &gpus.devices {
-        for process in sample.processes.value().into_iter().flatten() {
+        let all = sample.processes.value().into_iter().flatten();
+        // Those of an instance are shown with it.
+        let own = all.filter(|process| identity.mig.is_some() || process.gpu_instance.is_none());
+        for process in own {
             let memory = match &process.memory_bytes {
                 Reading::Value(bytes) => format!("{} GiB", gib(Number::Whole(*bytes).f64())),
                 other => format!("memory {}", other.missing().unwrap_or_default()),
@@ -81,35 +95,70 @@ pub(super) fn part(report: &ProbeReport, gpus: &ProbeGpus, columns: u16) -> Stri
         }
     }
     out += &missing::part(gpus, columns);
-    for (index, reason) in &gpus.unreadable {
-        out += &wrapped(&format!("GPU {index}: {}", bad(format!("failed ({reason})"))), columns);
+    // What comes next begins with an empty line itself.
+    while out.ends_with("\n\n") {
+        out.pop();
     }
     out
 }
 
+/// A row for each device, in the driver's order, also for one that can't be identified or does not answer.
+fn rows(report: &ProbeReport, gpus: &ProbeGpus, is_narrow: bool) -> Vec<Vec<Cell>> {
+    let mut rows: Vec<(u32, Vec<Cell>)> = Vec::new();
+    for (identity, sample) in &gpus.devices {
+        rows.push((identity.index, row(report, identity, sample, is_narrow)));
+    }
+    let silent = |state: String| {
+        let mut cells = vec![Cell::new(dim("–")).set_alignment(CellAlignment::Right); if is_narrow { 4 } else { 5 }];
+        cells.extend([Cell::new(bad(state)), Cell::new(dim("–"))]);
+        cells
+    };
+    let unreadable = gpus.unreadable.iter().map(|(index, _)| (*index, silent("failed".to_owned())));
+    let stuck = gpus.stuck.iter().map(|stuck| (stuck.index, silent(format!("stuck ({} s)", stuck.passed.as_secs()))));
+    for (index, mut cells) in unreadable.chain(stuck) {
+        cells.insert(0, Cell::new(index));
+        rows.push((index, cells));
+    }
+    rows.sort_by_key(|(index, _)| *index);
+    rows.into_iter().map(|(_, cells)| cells).collect()
+}
+
 fn is_instance(identity: &GpuIdentity) -> bool {
-    !Device::of(identity).get(names::HW_PARENT).is_empty()
+    identity.mig.is_some()
 }
 
 fn identity_line(identity: &GpuIdentity, columns: u16) -> String {
     if is_instance(identity) {
-        return wrapped(&format!("  {}: {}", name(identity), identity.uuid), columns);
+        return format!("  {}", wrapped(&format!("{}: {}", name(identity), identity.uuid), columns.saturating_sub(2)));
     }
     // Without the maker, a line fits 80 columns.
     let model = identity.name.strip_prefix("NVIDIA ").unwrap_or(&identity.name);
-    wrapped(&format!("GPU {}: {model}, {}", identity.index, identity.uuid), columns)
+    let mut line = format!("GPU {}: {model}, {}", identity.index, identity.uuid);
+    let address = identity.pci_bus_id.as_ref().map(|address| format!(", {address}"));
+    let serial = identity.serial.as_ref().map(|serial| format!(", serial {serial}"));
+    for part in [address, serial].into_iter().flatten() {
+        // What there is no room for is in the JSON.
+        if line.chars().count() + part.chars().count() > usize::from(columns) {
+            break;
+        }
+        line += &part;
+    }
+    wrapped(&line, columns)
 }
 
 fn row(report: &ProbeReport, identity: &GpuIdentity, sample: &GpuSample, is_narrow: bool) -> Vec<Cell> {
     let measures = &sample.measures;
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let is_part = is_instance(identity);
-    let label = match is_part {
-        true => format!("└ {}", Device::of(identity).get(names::MIG_PROFILE)),
-        false => identity.index.to_string(),
-    };
     // An instance has no utilisation; its engines' activity is the nearest to it.
-    let activity = if is_part { names::GPM_GRAPHICS } else { names::GPU_UTILIZATION };
+    let (label, activity) = match &identity.mig {
+        Some(mig) => {
+            let ids = format!("{}/{}", mig.gpu_instance, mig.compute_instance);
+            // Its profile is in the line with its UUID, too.
+            let label = if is_narrow { format!("└ {ids}") } else { format!("└ {ids} {}", mig.profile) };
+            (label, names::GPM_GRAPHICS)
+        }
+        None => (identity.index.to_string(), names::GPU_UTILIZATION),
+    };
     let limit = match measures.reading(names::GPU_POWER_LIMIT) {
         Some(limit) => limit.clone(),
         None => identity.power_limit_mw.clone().map(|limit| Number::Thousandths(limit.into())),
@@ -125,7 +174,12 @@ fn row(report: &ProbeReport, identity: &GpuIdentity, sample: &GpuSample, is_narr
     ];
     cells.extend((!is_narrow).then(|| right(links(measures))));
     cells.push(Cell::new(state(sample)));
-    cells.push(Cell::new(if owners.is_empty() { dim("nobody") } else { owners.join("\n") }));
+    cells.push(Cell::new(match owners.as_slice() {
+        [] if sample.processes.value().is_some() => dim("nobody"),
+        // Nobody knows.
+        [] => dim("–"),
+        owners => owners.join("\n"),
+    }));
     cells
 }
 
@@ -154,53 +208,30 @@ fn links(measures: &Measures) -> String {
     }
 }
 
-/// How the device is, and what is wrong with it.
+/// How the device is; what is wrong with it is told below the table.
 fn state(sample: &GpuSample) -> String {
-    let measures = &sample.measures;
     let is = |state: &'static str| {
-        measures
-            .reading_as(names::STATUS, &[(names::STATE, state)])
-            .and_then(Reading::get)
-            .is_some_and(|on| on.f64() == 1.0)
+        let status = sample.measures.reading_as(names::STATUS, &[(names::STATE, state)]);
+        status.and_then(Reading::get).is_some_and(|on| on.f64() == 1.0)
     };
-    let faults = faults(measures);
-    let mut shown = Vec::new();
-    match () {
-        () if is("failed") => shown.push(bad("failed")),
-        () if is("degraded") => shown.push(warn("degraded")),
-        () if is("ok") && faults.is_empty() => shown.push(good("ok")),
-        () if sample.processes.is_failed() && measures.iter().all(|measure| measure.reading.value().is_none()) => {
-            shown.push(bad("failed"));
-        }
-        () => {}
-    }
-    shown.extend(faults.into_iter().map(warn));
-    if shown.is_empty() { dim("–") } else { shown.join("\n") }
+    let mut shown = match () {
+        () if is("failed") || sample.measures.is_empty() && sample.processes.is_failed() => bad("failed"),
+        () if is("degraded") => warn("degraded"),
+        () if is("ok") => good("ok"),
+        () => dim("–"),
+    };
+    let xid = sample.measures.count(names::GPU_XID_LAST).filter(|code| *code > 0);
+    shown += &xid.map(|code| format!("\n{}", warn(format!("XID {code}")))).unwrap_or_default();
+    shown
 }
 
-fn faults(measures: &Measures) -> Vec<String> {
-    let mut faults = Vec::new();
-    let links = measures.count(names::NVLINK_LINKS).zip(measures.count(names::NVLINK_LINKS_ACTIVE));
-    let down = links.map(|(all, up)| all.saturating_sub(up)).filter(|down| *down > 0);
-    faults.extend(down.map(|down| format!("{down} links down")));
-    let some = |metric| measures.count(metric).filter(|count| *count > 0);
-    faults.extend(some(names::GPU_XID_LAST).map(|code| format!("XID {code}")));
-    for (kind, shown) in ERRORS {
-        let count = measures.reading_as(names::ERRORS, &[(names::ERROR_TYPE, kind)]).and_then(Reading::get);
-        faults.extend(count.and_then(Number::count).filter(|count| *count > 0).map(|count| format!("{count} {shown}")));
-    }
-    faults.extend(some(names::GPU_REMAP_PENDING).map(|_| "row remap pending".to_owned()));
-    faults.extend(some(names::GPU_REMAP_FAILED).map(|_| "row remap failed".to_owned()));
-    faults
-}
-
-/// What a device tells beside its row, on a line.
-fn details(identity: &GpuIdentity, measures: &Measures, columns: u16) -> String {
+/// What a device tells beside its row.
+fn details(measures: &Measures, columns: u16) -> String {
     let number = |metric| measures.f64(metric);
     let percent = |metric, shown: &str| Some(format!("{shown} {:.0} %", number(metric)? * 100.0));
     let activity: Vec<String> = [
         percent(names::GPM_SM, "SM"),
-        percent(names::GPM_OCCUPANCY, "occupancy"),
+        percent(names::GPM_OCCUPANCY, "occupancy").filter(|_| columns >= ROOMY),
         percent(names::GPM_TENSOR, "tensor"),
         percent(names::GPM_DRAM, "DRAM"),
     ]
@@ -218,9 +249,5 @@ fn details(identity: &GpuIdentity, measures: &Measures, columns: u16) -> String 
             THROTTLES.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, reason)| *reason).collect();
         parts.extend((!reasons.is_empty()).then(|| warn(format!("held down by {}", reasons.join(" and ")))));
     }
-    if parts.is_empty() {
-        String::new()
-    } else {
-        wrapped(&format!("{}: {}", name(identity), parts.join("; ")), columns)
-    }
+    parts.join("; ")
 }

@@ -22,7 +22,18 @@ pub fn render_json(report: &ProbeReport) -> Value {
                 .collect();
             let unreadable: Vec<Value> =
                 gpus.unreadable.iter().map(|(index, reason)| json!({ "index": index, "reason": reason })).collect();
-            json!({ "simulated": gpus.simulated, "devices": devices, "unreadable": unreadable })
+            let stuck = gpus.stuck.iter().map(|stuck| {
+                let seconds = stuck.passed.as_secs_f64();
+                json!({ "index": stuck.index, "identity": stuck.identity, "stuck_seconds": seconds })
+            });
+            json!({
+                "simulated": gpus.simulated,
+                "driver_version": gpus.driver_version,
+                "devices": devices,
+                "unreadable": unreadable,
+                "stuck": stuck.collect::<Vec<_>>(),
+                "topology": shown(&gpus.topology),
+            })
         })),
         Asked::Stuck(passed) => Asked::Stuck(*passed),
     };

@@ -43,7 +43,9 @@ pub(super) fn part(gpus: &ProbeGpus, columns: u16) -> String {
 fn of_device(identity: &GpuIdentity, sample: &GpuSample) -> BTreeMap<(bool, String), Lacks> {
     let mut all: BTreeMap<(bool, String), Lacks> = BTreeMap::new();
     let mut add = |metric, variant: Option<String>, missing: Option<(bool, String)>| {
-        if let Some(key) = missing {
+        // A device that tells nothing at all is shown with its fault.
+        let is_told = |reason: &String| sample.faults.iter().any(|fault| fault.ends_with(reason.as_str()));
+        if let Some(key) = missing.filter(|(is_failed, reason)| !(*is_failed && is_told(reason))) {
             let variants = all.entry(key).or_default().entry(metric).or_default();
             variants.extend(variant.filter(|variant| !variants.contains(variant)));
         }
@@ -82,21 +84,19 @@ fn listed(lacks: &Lacks) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-fn devices_shown(devices: &[&GpuIdentity], gpus: &ProbeGpus) -> String {
-    let all: Vec<String> = gpus.devices.iter().map(|(identity, _)| name(identity)).collect();
-    let of = |wanted: &dyn Fn(&str) -> bool| devices.iter().filter(|identity| wanted(&name(identity))).count();
-    let is_gpu = |name: &str| name.starts_with("GPU");
-    let numbers: Vec<u32> =
-        devices.iter().filter(|identity| is_gpu(&name(identity))).map(|identity| identity.index).collect();
+/// GPUs by their numbers, and instances by their names, or all of them.
+pub(super) fn devices_shown(devices: &[&GpuIdentity], gpus: &ProbeGpus) -> String {
+    let (instances, boards): (Vec<&GpuIdentity>, Vec<_>) = devices.iter().partition(|device| device.mig.is_some());
     let mut shown = Vec::new();
-    if !numbers.is_empty() {
+    if !boards.is_empty() {
+        let numbers: Vec<u32> = boards.iter().map(|board| board.index).collect();
         shown.push(format!("GPU {}", ranges(&numbers)));
     }
-    let instances = of(&|name| !is_gpu(name));
-    if instances > 0 && instances == all.iter().filter(|name| !is_gpu(name)).count() {
+    let all = gpus.devices.iter().filter(|(identity, _)| identity.mig.is_some()).count();
+    if instances.len() > 1 && instances.len() == all {
         shown.push("all MIG instances".to_owned());
     } else {
-        shown.extend(devices.iter().map(|identity| name(identity)).filter(|name| !is_gpu(name)));
+        shown.extend(instances.into_iter().map(name));
     }
     shown.join(", ")
 }

@@ -1,11 +1,15 @@
 //! What `contador-agent probe` shows: everything that the agent can see now, whose it is, and what is missing and why.
 //!
-//! [`take`] asks every sensor on a thread of its own, twice, and waits for none longer than it has patience: the result is
-//! a [`ProbeReport`]. [`table`] lays it out for a terminal: the machine, disks and mounts by `node`, the GPUs by `devices`,
-//! what is missing by `missing`, with words and widths of [`text`]. [`json`] has all of it for a machine. [`watch`] does
-//! so again and again.
+//! [`take`] asks every sensor on a thread of its own, twice, and waits for none longer than it has patience; of the GPUs, each
+//! one has its thread ([`gpus`]). The result is a [`ProbeReport`]. [`table`] lays it out for a terminal: the machine, disks
+//! and mounts by `node`, the GPUs by `devices`, with their firmware and topology by `about`, what is wrong with them by
+//! `faults` and what is missing by `missing`, with words and widths of [`text`]. [`json`] has all of it for a machine.
+//! [`watch`] does so again and again.
 
+mod about;
 mod devices;
+mod faults;
+mod gpus;
 mod json;
 mod missing;
 mod node;
@@ -24,7 +28,8 @@ use contador_schemas::owner::Owner;
 pub use json::render_json;
 pub use table::{render_painted, render_table};
 
-use crate::sensors::{GpuIdentity, GpuSample, Gpus, Measures, Reading};
+use crate::sensors::nvml::topology::Topology;
+use crate::sensors::{GpuIdentity, GpuSample, Measures, Reading};
 
 /// What asking a sensor came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,18 +84,25 @@ pub struct ProbeGpus {
     pub devices: Vec<(GpuIdentity, GpuSample)>,
     /// The driver's index of each GPU that could not be identified, and why.
     pub unreadable: Vec<(u32, String)>,
+    /// The GPUs that have not answered in time.
+    pub stuck: Vec<StuckGpu>,
+    /// Version of the driver.
+    pub driver_version: String,
+    /// What each GPU reaches the others by.
+    pub topology: Asked<Topology>,
     /// True when they come from the simulator.
     pub simulated: bool,
 }
 
-impl ProbeGpus {
-    /// Takes one sample of each GPU at `ts_ms` (Unix milliseconds).
-    pub fn take(gpus: &mut Gpus, ts_ms: i64) -> Self {
-        let samples = gpus.sample_all(ts_ms);
-        let find = |uuid: &str| gpus.identities().iter().find(|identity| identity.uuid == uuid).cloned();
-        let devices = samples.into_iter().filter_map(|sample| Some((find(&sample.uuid)?, sample))).collect();
-        Self { devices, unreadable: gpus.unreadable().to_vec(), simulated: gpus.simulated() }
-    }
+/// A GPU that has not answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StuckGpu {
+    /// The driver's index.
+    pub index: u32,
+    /// What it is, when it has answered before.
+    pub identity: Option<GpuIdentity>,
+    /// For how long it has not.
+    pub passed: Duration,
 }
 
 impl ProbeReport {

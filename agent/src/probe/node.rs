@@ -45,7 +45,9 @@ impl<'r> Node<'r> {
             let busy: Option<f64> =
                 modes.iter().map(|mode| self.rate(names::CPU_TIME, &[(names::CPU_MODE, mode)])).sum();
             let mut line = format!("{cpus:.0} CPUs");
-            line += &busy.map(|busy| format!(", {:.0} % busy", busy / cpus.max(1.0) * 100.0)).unwrap_or_default();
+            // The kernel counts in ticks: over a short time it may be more than all.
+            let busy = busy.map(|busy| (busy / cpus.max(1.0)).min(1.0) * 100.0);
+            line += &busy.map(|busy| format!(", {busy:.0} % busy")).unwrap_or_default();
             line += &self.get(names::CPU_LOAD_1M, &[]).map(|load| format!(", load {load:.2}")).unwrap_or_default();
             let free = self.get(names::MEMORY_AVAILABLE, &[]);
             let free = free.or_else(|| self.get(names::MEMORY_USAGE, &[(names::MEMORY_STATE, "free")]));
@@ -153,17 +155,19 @@ impl<'r> Node<'r> {
                 out += &wrapped(&format!("{name}: {}", bad(missing)), columns);
             }
         }
-        let mut failed: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let mut failed: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
         for measure in self.report.measured().flat_map(|(_, measures)| measures) {
             if let Some(missing) = measure.reading.missing() {
-                let metrics = failed.entry(missing).or_default();
+                let point = measure.attributes().find(|(name, _)| *name == names::MOUNTPOINT);
+                let of = point.map_or_else(|| "node".to_owned(), |(_, point)| point.to_owned());
+                let metrics = failed.entry((of, missing)).or_default();
                 if !metrics.contains(&measure.metric) {
                     metrics.push(measure.metric);
                 }
             }
         }
-        for (missing, metrics) in failed {
-            out += &wrapped(&format!("node: {missing}: {}", metrics.join(", ")), columns);
+        for ((of, missing), metrics) in failed {
+            out += &wrapped(&format!("{of}: {missing}: {}", metrics.join(", ")), columns);
         }
         out
     }

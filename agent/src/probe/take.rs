@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use contador_schemas::owner::Owner;
 
-use super::{Asked, ProbeGpus, ProbeReport};
+use super::gpus::GpuThreads;
+use super::{Asked, ProbeReport};
 use crate::config::Config;
 use crate::ledger::Tick;
 use crate::outbox::send::chain;
@@ -15,7 +16,7 @@ use crate::run::attribute;
 use crate::run::clock::now_ms;
 use crate::run::kernel::{KernelAnswer, kernel_sensors};
 use crate::sensors::{
-    Answer, Disks, GpuSample, Gpus, Host, KernelSample, Measures, NvmlLibrary, Reading, SensorError, SensorThread,
+    Answer, Disks, GpuSample, Host, KernelSample, Measures, Mounts, NvmlLibrary, Reading, SensorError, SensorThread,
 };
 
 /// How long a sensor is waited for.
@@ -24,14 +25,20 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// How long the first sample and the second lie apart: what is measured between two needs that.
 const APART: Duration = Duration::from_millis(250);
 
+/// How long mounts are waited for: the first time, and then.
+const MOUNTS_FIRST: Duration = Duration::from_millis(1_500);
+const MOUNTS: Duration = Duration::from_millis(250);
+
 /// Threads that stay, so that a second report has rates, and a stuck sensor grows older.
 #[derive(Debug)]
 pub struct Prober {
     node: String,
-    gpus: SensorThread<Result<ProbeGpus, SensorError>>,
+    gpus: GpuThreads,
     sensors: Vec<Sensor>,
     owners: SensorThread<HashMap<u32, Owner>>,
     pids: Arc<Mutex<Vec<u32>>>,
+    /// No sensor reads less often than this, in milliseconds.
+    seldom_ms: i64,
     is_warm: bool,
 }
 
@@ -42,6 +49,23 @@ struct Sensor {
     /// The last two answers, the older one first.
     last: Option<(Instant, Measures)>,
     before: Option<(Duration, Measures)>,
+}
+
+/// How long what was asked is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waits {
+    start: tokio::time::Instant,
+    patience: Duration,
+}
+
+impl Waits {
+    /// Until when. What has used up the patience before is not waited for again.
+    pub fn until(&self, pending: Option<Duration>) -> tokio::time::Instant {
+        match pending {
+            Some(passed) if passed >= self.patience => self.start + APART.min(self.patience),
+            _ => self.start + self.patience,
+        }
+    }
 }
 
 impl Prober {
@@ -60,11 +84,7 @@ impl Prober {
                 owners.resolve(&pids, ts_ms)
             }
         })?;
-        let proc = roots.proc.clone();
-        let gpus = SensorThread::spawn("gpus", move || {
-            let mut open = None;
-            move |ts_ms| gpus(&mut open, ts_ms, || Gpus::open(&library, &proc))
-        })?;
+        let gpus = GpuThreads::start(library, roots.proc.clone(), config.serial_numbers)?;
         let (proc, sys) = (roots.proc.clone(), roots.sys.clone());
         let disks = SensorThread::spawn("disks", move || {
             let mut disks = Disks::new(proc, sys);
@@ -85,11 +105,17 @@ impl Prober {
         })?;
         let mut threads = vec![("disks", disks), ("host", host)];
         for (name, make) in kernel_sensors(config, &pids) {
-            threads.push((name, SensorThread::spawn(name, move || make())?));
+            let thread = match name {
+                "mounts" => mounts(config)?,
+                _ => SensorThread::spawn(name, move || make())?,
+            };
+            threads.push((name, thread));
         }
         let sensors =
             threads.into_iter().map(|(name, thread)| Sensor { name, thread, last: None, before: None }).collect();
-        Ok(Self { node: config.node.clone(), gpus, sensors, owners, pids, is_warm: false })
+        let seldom = config.interval.max(config.mounts.interval).max(Duration::from_secs(1));
+        let seldom_ms = i64::try_from(seldom.as_millis()).unwrap_or(i64::MAX);
+        Ok(Self { node: config.node.clone(), gpus, sensors, owners, pids, seldom_ms, is_warm: false })
     }
 
     /// One report. The first one takes two samples, since some values lie between two.
@@ -98,46 +124,26 @@ impl Prober {
     /// When a scenario was asked for that the simulator refuses, or of something that is no simulator.
     pub async fn take(&mut self, patience: Duration) -> Result<ProbeReport, SensorError> {
         if !std::mem::replace(&mut self.is_warm, true) {
-            self.sample(patience).await?;
+            // The kernel's readers don't read more often than they are meant to: to them, this one was long ago.
+            self.sample(patience, self.seldom_ms).await?;
             tokio::time::sleep(APART).await;
         }
-        self.sample(patience).await
+        self.sample(patience, 0).await
     }
 
-    async fn sample(&mut self, patience: Duration) -> Result<ProbeReport, SensorError> {
-        let (ts_ms, now) = (now_ms(), tokio::time::Instant::now());
-        let deadline = now + patience;
-        // What has used up the patience before is not waited for again.
-        let until = |pending: Option<Duration>| match pending {
-            Some(passed) if passed >= patience => now + APART,
-            _ => deadline,
-        };
-        let gpus_until = until(self.gpus.pending());
+    async fn sample(&mut self, patience: Duration, ago_ms: i64) -> Result<ProbeReport, SensorError> {
+        let ts_ms = now_ms();
+        let waits = Waits { start: tokio::time::Instant::now(), patience };
         self.gpus.request(ts_ms);
-        let asked = self.sensors.iter_mut().map(|sensor| {
-            let until = until(sensor.thread.pending());
-            sensor.thread.request(ts_ms);
-            until
-        });
-        let deadlines: Vec<_> = asked.collect();
+        self.sensors.iter_mut().for_each(|sensor| _ = sensor.thread.request(ts_ms - ago_ms));
+        let gpus = self.gpus.collect(ts_ms, &waits).await?;
         let mut sensors = Vec::new();
-        for (sensor, until) in self.sensors.iter_mut().zip(deadlines) {
+        for sensor in &mut self.sensors {
+            let until = waits.until(sensor.thread.pending());
             sensors.push((sensor.name, sensor.collect(until).await));
         }
-        let gpus = match self.gpus.collect(gpus_until).await {
-            Answer::Ready(Ok(gpus)) => Asked::Answered(Reading::Value(gpus)),
-            // Somebody asked for this scenario.
-            Answer::Ready(Err(error @ (SensorError::Scenario { .. } | SensorError::NotTheSimulator { .. }))) => {
-                return Err(error);
-            }
-            Answer::Ready(Err(error)) if error.is_no_driver() => {
-                Asked::Answered(Reading::Unsupported(chain(&error).into()))
-            }
-            Answer::Ready(Err(error)) => Asked::Answered(Reading::Failed(chain(&error).into())),
-            Answer::Stuck(passed) => Asked::Stuck(passed),
-            Answer::Gone | Answer::Idle => Asked::Answered(Reading::Failed("its thread has panicked".into())),
-        };
         let devices = gpus.value().map(|gpus| gpus.devices.as_slice()).unwrap_or_default();
+        let deadline = waits.until(None);
         let processes = self.processes(devices.iter().map(|(_, sample)| sample), ts_ms, deadline).await;
         let ticks =
             devices.iter().filter_map(|(gpu, sample)| attribute::tick(sample, gpu.simulated, &processes, true, true));
@@ -173,6 +179,27 @@ impl Prober {
     }
 }
 
+/// The mounts, all of them at each sample: asked, and waited for a little. One that has not answered by then is unreachable.
+fn mounts(config: &Config) -> std::io::Result<SensorThread<KernelAnswer>> {
+    let (proc, options) = (config.roots.proc.clone(), config.mounts.clone());
+    SensorThread::spawn("mounts", move || {
+        let interval_ms = i64::try_from(options.interval.as_millis()).unwrap_or(i64::MAX).max(1);
+        let (mut mounts, mut patience, mut turn_ms) = (Mounts::new(proc, options), MOUNTS_FIRST, 0_i64);
+        let mut due = move |wait: bool| {
+            if wait {
+                mounts.settle(std::mem::replace(&mut patience, MOUNTS));
+            }
+            turn_ms = turn_ms.saturating_add(interval_ms);
+            mounts.sample(turn_ms).map_err(|error| chain(&error))
+        };
+        move |ts_ms| {
+            let asked = due(false)?;
+            let answered = due(true)?;
+            Ok(KernelSample { ts_ms, measures: answered.measures, ..asked })
+        }
+    })
+}
+
 impl Sensor {
     async fn collect(&mut self, deadline: tokio::time::Instant) -> Asked<Measures> {
         match self.thread.collect(deadline).await {
@@ -193,27 +220,11 @@ impl Sensor {
     }
 }
 
-/// One sample of the GPUs; a driver that answers nothing any more is opened again for the next.
-fn gpus(
-    open: &mut Option<Gpus>,
-    ts_ms: i64,
-    driver: impl FnOnce() -> Result<Gpus, SensorError>,
-) -> Result<ProbeGpus, SensorError> {
-    let taken = match open {
-        Some(gpus) => ProbeGpus::take(gpus, ts_ms),
-        None => ProbeGpus::take(open.insert(driver()?), ts_ms),
-    };
-    let is_lost = |sample: &GpuSample| sample.processes.is_failed() && sample.measures.is_empty();
-    if !taken.devices.is_empty() && taken.devices.iter().all(|(_, sample)| is_lost(sample)) {
-        *open = None;
-    }
-    Ok(taken)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
 
+    use super::super::gpus::Found;
     use super::*;
     use crate::config::Overrides;
 
@@ -223,10 +234,10 @@ mod tests {
         let library = NvmlLibrary::at("/nonexistent/libnvidia-ml.so.1");
         let mut prober = Prober::start(&config, library).unwrap();
         let (release, blocked) = mpsc::channel::<()>();
-        prober.gpus = SensorThread::spawn("gpus", move || {
+        prober.gpus.driver = SensorThread::spawn("driver", move || {
             move |_| {
                 blocked.recv().ok();
-                Ok(ProbeGpus { devices: Vec::new(), unreadable: Vec::new(), simulated: false })
+                Found::Same
             }
         })
         .unwrap();
@@ -243,7 +254,8 @@ mod tests {
         release.send(()).unwrap();
         loop {
             let report = prober.take(Duration::from_millis(20)).await.unwrap();
-            if report.gpus.value().is_some() {
+            if let Asked::Answered(answer) = report.gpus {
+                assert_eq!(answer, Reading::Failed("the driver is not open".into()));
                 break;
             }
         }

@@ -1,11 +1,12 @@
 //! What a probe looks like.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use contador_schemas::names::{self, Fixed};
 
 use super::*;
-use crate::sensors::{Facts, GpuProcess, Number, ProcessKind};
+use crate::sensors::{Facts, GpuProcess, MigIdentity, Number, ProcessKind};
 
 const REASON: &str = "not offered by this device";
 
@@ -134,6 +135,9 @@ fn report(gpus: u32, simulated: bool) -> ProbeReport {
         gpus: Asked::Answered(Reading::Value(ProbeGpus {
             devices,
             unreadable: vec![(gpus, "device fell off the bus".to_owned())],
+            stuck: Vec::new(),
+            driver_version: "570.133.20".to_owned(),
+            topology: Asked::Answered(Reading::Value(BTreeMap::new())),
             simulated,
         })),
         sensors: vec![
@@ -167,7 +171,7 @@ fn a_table_fits_80_columns_and_says_everything() {
         "8 CPUs, load 1.50, memory 48.0 of 64.0 GiB available",
         "pressure, share of time in which work waited: io 50 %",
         "network: 2.0 GiB sent, 3.0 GiB received",
-        "2 GPUs (simulated), driver 570.133.20, CUDA 12.8",
+        "3 GPUs (simulated), driver 570.133.20, CUDA 12.8",
         "GPU 0: H100 80GB HBM3, GPU-00000000-1111-2222-3333-444444444444",
         "40.0/80.0",
         "416/700",
@@ -220,7 +224,7 @@ fn it_fits_other_widths_and_other_numbers_of_gpus() {
         }
     }
     let none = render_table(&report(0, false), 80);
-    assert!(none.contains("\n0 GPUs\n"), "{none}");
+    assert!(none.contains("\n1 GPU, driver 570.133.20\n"), "{none}");
     assert!(!render_table(&report(2, false), 80).contains("simulated"));
 }
 
@@ -276,4 +280,141 @@ fn json_keeps_value_unsupported_and_failed_apart() {
     assert_eq!(json["sensors"]["network"]["stuck_seconds"], 3.4);
     assert_eq!(json["sensors"]["rdma"]["failed"], "/sys: permission denied");
     assert!(!json.to_string().contains('\n'), "a line, when it is asked for");
+}
+
+/// The GPUs of a report, to be changed.
+fn gpus(report: &mut ProbeReport) -> &mut ProbeGpus {
+    match &mut report.gpus {
+        Asked::Answered(Reading::Value(gpus)) => gpus,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The row of the table that begins with this, without its blanks.
+fn row(text: &str, label: &str) -> String {
+    let row = text.lines().find(|line| line.starts_with(&format!("{label} ")) && !line.starts_with("GPU"));
+    row.unwrap_or_else(|| panic!("{label}\n{text}")).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_gpu_that_hangs_has_a_row_of_its_own_and_the_others_theirs() {
+    let mut report = report(3, true);
+    let of = gpus(&mut report);
+    let (identity, _) = of.devices.remove(1);
+    of.unreadable.clear();
+    of.stuck = vec![StuckGpu { index: 1, identity: None, passed: Duration::from_millis(3_200) }];
+    of.topology = Asked::Stuck(Duration::from_millis(3_200));
+    for columns in [60, 80, 120] {
+        let text = render_table(&report, columns);
+        fits(&text, usize::from(columns));
+        assert!(text.contains("\n3 GPUs (simulated)") && text.contains("\ntopology: stuck (3 s)\n"), "{text}");
+        let links = if columns < 72 { "" } else { "– " };
+        assert_eq!(row(&text, "1"), format!("1 – – – – {links}stuck (3 s) –"));
+        assert!(row(&text, "0").starts_with("0 0 % 40.0/80.0") && row(&text, "2").starts_with("2 – 40.0/80.0"));
+        assert!(!text.contains("GPU 1: H100"), "nobody knows what it is\n{text}");
+    }
+    let json = render_json(&report);
+    let of = &json["gpus"]["value"];
+    assert_eq!(of["stuck"], serde_json::json!([{ "index": 1, "identity": null, "stuck_seconds": 3.2 }]));
+    assert_eq!(of["topology"]["stuck_seconds"], 3.2);
+    // What it was known to be before, it is still.
+    gpus(&mut report).stuck[0].identity = Some(identity);
+    let text = render_table(&report, 80);
+    let position = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
+    assert!(position("GPU 0: H100") < position("GPU 1: H100") && position("GPU 1: H100") < position("GPU 2: H100"));
+    assert_eq!(render_json(&report)["gpus"]["value"]["stuck"][0]["identity"]["minor"], 1);
+}
+
+#[test]
+fn why_a_device_is_degraded_or_failed_is_said_once_for_all_that_are() {
+    let mut report = report(4, true);
+    let of = gpus(&mut report);
+    for (_, sample) in &mut of.devices[1..3] {
+        sample.faults = vec!["NVLinks 3, 7 are down".to_owned(), "a row of memory could not be remapped".to_owned()];
+        let xid = vec![(names::XID, Cow::Borrowed("79"))];
+        sample.measures.add_with(names::GPU_XIDS, &[], xid, Reading::Value(Number::Whole(2)));
+    }
+    let (identity, sample) = &mut of.devices[3];
+    *sample = GpuSample::failed(sample.ts_ms, &identity.uuid, "GPU is lost");
+    let text = render_table(&report, 120);
+    for line in [
+        "GPU 4: failed (device fell off the bus)",
+        "GPU 1-2: degraded (NVLinks 3, 7 are down; a row of memory could not be remapped)",
+        "GPU 1-2: XID 79 (the GPU has fallen off the bus), 2 times",
+        "GPU 3: failed (GPU is lost)",
+    ] {
+        assert_eq!(text.lines().filter(|shown| *shown == line).count(), 1, "{line}\n{text}");
+    }
+    assert_eq!(text.matches("GPU is lost").count(), 1, "not once more for each value\n{text}");
+    assert_eq!(row(&text, "3"), "3 – – – – – failed –", "whose it is can't be known");
+    assert_eq!(row(&text, "4"), "4 – – – – – failed –");
+    let sample = render_json(&report)["gpus"]["value"]["devices"][1]["sample"].clone();
+    assert_eq!(sample["faults"][0], "NVLinks 3, 7 are down");
+}
+
+#[test]
+fn an_instance_is_a_row_below_its_gpu_and_its_processes_are_its_own() {
+    let mut report = report(2, true);
+    let of = gpus(&mut report);
+    let (mut identity, mut sample) = gpu(0, true);
+    identity.mig = Some(MigIdentity {
+        parent: identity.uuid.clone(),
+        profile: "1g.10gb".to_owned(),
+        gpu_instance: 13,
+        compute_instance: 0,
+        compute_slices: Some(1),
+        memory_slices: Some(1),
+    });
+    identity.uuid = "MIG-1".to_owned();
+    sample.uuid = "MIG-1".to_owned();
+    sample.measures = Measures::default();
+    sample.measures.add(names::GPM_GRAPHICS, Reading::Value(Number::Real(0.35)));
+    sample.measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(4 << 30)));
+    for sample in [&mut sample, &mut of.devices[0].1] {
+        let Reading::Value(processes) = &mut sample.processes else { panic!("{sample:?}") };
+        processes[0].gpu_instance = Some(13);
+    }
+    of.devices.insert(1, (identity, sample));
+    for columns in [60, 80, 120] {
+        let text = render_table(&report, columns);
+        fits(&text, usize::from(columns));
+        assert!(text.contains("3 GPUs (simulated) with 1 MIG instance,"), "{text}");
+        let profile = if columns < 72 { "" } else { "1g.10gb " };
+        assert!(row(&text, "└").starts_with(&format!("└ 13/0 {profile}35 % 4.0 –")), "{text}");
+        let rows = text.lines().skip_while(|line| !line.starts_with('─')).skip(1);
+        let rows: Vec<&str> = rows.filter(|line| !line.starts_with(' ')).collect();
+        assert!(rows[0].starts_with("0 ") && rows[1].starts_with('└'), "{text}");
+        let own = text.lines().filter(|line| line.contains("pid 4711")).collect::<Vec<_>>();
+        assert_eq!(own.len(), 2, "{text}");
+        assert!(own[0].starts_with("MIG 0/13/0 (1g.10gb): pid") && own[1].starts_with("GPU 1: pid"), "{text}");
+    }
+}
+
+#[test]
+fn firmware_and_topology_are_a_line_each() {
+    let mut report = report(3, true);
+    let uuid = |index: u32| format!("GPU-{index:08}-1111-2222-3333-444444444444");
+    let of = gpus(&mut report);
+    for (identity, _) in &mut of.devices {
+        let version = if identity.index == 1 { "96.00.01" } else { "96.00.02" };
+        identity.facts.set(names::HW_FIRMWARE, Some(version.to_owned()));
+        identity.facts.set(names::GSP_FIRMWARE, Some("570.133.20".to_owned()));
+        identity.serial = Some("1655".to_owned());
+    }
+    let all = |paths: [&str; 3]| -> Topology {
+        let [ab, ac, bc] = paths;
+        let described = [[(ab, 1), (ac, 2)], [(ab, 0), (bc, 2)], [(ac, 0), (bc, 1)]];
+        let described = described.map(|to| to.map(|(path, other)| format!("{path}:{}", uuid(other))).join(" "));
+        described.into_iter().zip(0..).map(|(paths, index)| (uuid(index), Some(paths))).collect()
+    };
+    of.topology = Asked::Answered(Reading::Value(all(["NV18"; 3])));
+    let text = render_table(&report, 80);
+    assert!(text.contains("\nfirmware: VBIOS 96.00.02 (GPU 0, 2), 96.00.01 (GPU 1); GSP 570.133.20\n"), "{text}");
+    assert!(text.contains("\ntopology: NV18 between all\n"), "{text}");
+    gpus(&mut report).topology = Asked::Answered(Reading::Value(all(["NV4", "SYS", "SYS"])));
+    let text = render_table(&report, 80);
+    assert!(text.contains("\ntopology: NV4 0↔1, SYS 0↔2 1↔2\n"), "{text}");
+    assert!(!text.contains("serial") && render_table(&report, 120).contains(", serial 1655\n"), "{text}");
+    let json = render_json(&report);
+    assert_eq!(json["gpus"]["value"]["topology"]["value"][uuid(2)], format!("SYS:{} SYS:{}", uuid(0), uuid(1)));
 }

@@ -101,8 +101,17 @@ pub async fn run(
             () = &mut end => return Ok(()),
         };
         is_first = false;
-        let mut out = std::io::stdout().lock();
-        match out.write_all(screen.next(&report).as_bytes()).and_then(|()| out.flush()) {
+        let text = screen.next(&report);
+        // A reader that does not read must not keep it from ending.
+        let written = tokio::task::spawn_blocking(move || {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        });
+        let written = tokio::select! {
+            written = written => written.context("cannot write to standard output")?,
+            () = &mut end => return Ok(()),
+        };
+        match written {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
             written => written.context("cannot write to standard output")?,
         }

@@ -15,7 +15,7 @@ mod asked;
 mod driver;
 mod known;
 mod release;
-mod xids;
+pub(crate) mod xids;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};

@@ -28,7 +28,7 @@ const MOST: usize = 4_096;
 
 /// What the thread says.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// Whether the XIDs of a GPU are watched.
     Watched(String, Reading<()>),
     /// An XID, and when it came, in Unix milliseconds.
@@ -37,7 +37,7 @@ pub(super) enum Said {
 
 /// The run loop's end of the thread.
 #[derive(Debug)]
-pub(super) struct XidWatch {
+pub(crate) struct XidWatch {
     registrations: Sender<(u32, String)>,
     said: mpsc::Receiver<Said>,
     /// How often the thread has gone round.

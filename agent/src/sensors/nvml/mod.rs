@@ -182,7 +182,8 @@ fn recognise(driver: &Driver, index: u32) -> Result<(Arc<GpuIdentity>, DeviceRea
     Ok((Arc::new(identity), reader))
 }
 
-/// The GPUs of this machine, one after the other on one thread: for one look, as `contador-agent probe` takes it.
+/// The GPUs of this machine, one after the other on the caller's thread: for tests, and for who can wait for a driver that
+/// hangs. The agent has a thread for each GPU.
 #[derive(Debug)]
 pub struct Gpus {
     driver: Arc<Driver>,
