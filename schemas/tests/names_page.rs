@@ -8,7 +8,7 @@ use contador_schemas::names::{ATTRIBUTES, Group, Instrument, metrics};
 
 fn page() -> String {
     let mut page = String::from(
-        "# Names on the wire\n\nWritten from `schemas/src/names.rs`, which also says how facts travel as OTLP metrics; a test \
+        "# Names on the wire\n\nWritten from `schemas/src/names/`, which also says how facts travel as OTLP metrics; a test \
          compares the two.\n\n## Metrics\n\n| metric | unit | shape | row of | meaning |\n|---|---|---|---|---|\n",
     );
     for metric in metrics() {

@@ -26,7 +26,7 @@ async fn d15_a_value_that_is_not_read_any_more_expires_and_its_age_is_told() {
         assert_eq!(last, Some(2), "{metric}");
     }
     let age = agent.sensor(names::SENSOR_AGE, &uuid(0));
-    assert_eq!((age[&2], age[&3], age[&32]), (0.0, 1.0, 30.0));
+    assert_eq!((age[&4], age[&32]), (2.0, 30.0));
     assert!(agent.health.remarks()[0].contains(&uuid(0)));
     let age = agent.sensor(names::SENSOR_AGE, &uuid(1));
     assert!(age.values().all(|age| *age == 0.0), "{age:?}");
@@ -74,7 +74,8 @@ async fn d17_a_driver_that_never_returns_is_said_and_cpu_and_disks_go_on() {
         }
         assert!(agent.health.get().unwrap_err().contains("has not answered"), "{:?}", agent.health.get());
         for sensor in ["disks", "host"] {
-            assert_eq!(agent.sensor(names::SENSOR_STUCK, sensor)[&19], 0.0);
+            let stuck = agent.sensor(names::SENSOR_STUCK, sensor);
+            assert!(!stuck.is_empty() && stuck.values().all(|stuck| *stuck == 0.0), "{sensor}: {stuck:?}");
         }
         agent.simulator.faults("");
         agent.until(|agent| agent.health.get().is_ok()).await;

@@ -96,7 +96,7 @@ fn d9_a_replica_joins_with_its_device() {
 }
 
 /// A pod whose process has ended owns its GPU until then: at the next tick the GPU is nobody's, whatever the driver and a
-/// scheduler still list.
+/// scheduler still list. (Schedulers are not asked yet: when they are, a pod that is listed on must not own.)
 #[tokio::test]
 async fn d11_owning_ends_with_the_process() {
     let simulator = Simulator::new(&format!(
@@ -171,7 +171,7 @@ fn hang(path: &Path) {
 }
 
 /// A job's control group that was left behind without processes, and that names a GPU, owns none: nobody holds what no
-/// process holds.
+/// process holds. (No group owns anything yet: when groups are asked for owners, this is what must stay so.)
 #[tokio::test]
 async fn d21_an_empty_cgroup_owns_nothing() {
     let simulator = Simulator::new(&format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 0"));

@@ -14,6 +14,18 @@ mod nvml_support;
 use node_support::{Agent, Kernel, attribute, points};
 use nvml_support::Simulator;
 
+/// A GPU that does not answer must not look like a change of all others' topology.
+#[test]
+fn nothing_is_said_of_the_topology_while_a_gpu_is_lost() {
+    let simulator = Simulator::new("[[gpu]]\nmodel = \"l4\"\ncount = 3");
+    let library = NvmlLibrary::at(simulator.path());
+    assert_eq!(topology::read(&library).unwrap().len(), 3);
+    simulator.faults("[[fault]]\nkind = \"lost\"\ngpu = 1\n");
+    assert_eq!(topology::read(&library).unwrap().len(), 0);
+    simulator.faults("");
+    assert_eq!(topology::read(&library).unwrap().len(), 3);
+}
+
 /// The start of a minute.
 const START: i64 = 1_790_000_040_000;
 

@@ -99,10 +99,14 @@ impl Spool {
             match self.lane(lane).append(kind, payload, lane == Lane::Records) {
                 Ok(()) => return Ok(appended),
                 // The disk is full before the spool is: the oldest samples give way.
-                Err(error) if error.is_out_of_space() => match self.samples.drop_oldest()? {
-                    Some(lost) => appended.dropped_samples += lost,
-                    None => return Err(error),
-                },
+                Err(error) if error.is_out_of_space() => {
+                    let lost = self.samples.drop_oldest()?.unwrap_or(0);
+                    appended.dropped_samples += lost;
+                    // What went was the header of a segment that had just been begun: that would go on for ever.
+                    if lost == 0 && self.samples.bytes() == 0 {
+                        return Err(error);
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -91,7 +91,8 @@ pub fn changes(old: &Inventory, new: &Inventory, now_ms: i64) -> Vec<Event> {
 }
 
 fn differences(device: Option<&String>, old: &Facts, new: &Facts, now_ms: i64) -> Vec<Event> {
-    let changed = new.iter().filter_map(|(field, value)| {
+    // The driver counts anew when a GPU comes or goes: an index is told, and is no property of a GPU.
+    let changed = new.iter().filter(|(field, _)| *field != names::DEVICE_INDEX).filter_map(|(field, value)| {
         let before = old.known(field).filter(|before| *before != value)?;
         let of = device.map(|uuid| format!(" of {uuid}")).unwrap_or_default();
         let shown = |value: Option<&str>| value.map_or_else(|| "none".to_owned(), |value| format!("{value:?}"));

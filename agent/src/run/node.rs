@@ -215,7 +215,11 @@ impl Node {
 
     /// Takes over what GPUs reach each other by, when that was found out.
     fn take_topology(&mut self, round: &Round) {
-        let Some(found) = self.topology.take() else { return };
+        let found = self.topology.take();
+        if let Some(thread) = self.topology.take_begun() {
+            self.sensors.gpus.count_in(thread);
+        }
+        let Some(found) = found else { return };
         for gpu in &mut self.gpus {
             if let Some(paths) = found.get(&gpu.uuid) {
                 Arc::make_mut(gpu).facts.set(names::DEVICE_TOPOLOGY, paths.clone());

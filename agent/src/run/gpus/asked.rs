@@ -33,7 +33,7 @@ impl GpuThread {
 /// An open driver, and who asks it.
 #[derive(Debug)]
 pub(super) struct OpenDriver {
-    driver: Weak<Driver>,
+    closed: Weak<()>,
     pub simulated: bool,
     /// When it was opened, Unix milliseconds.
     pub since_ms: i64,
@@ -68,18 +68,12 @@ impl OpenDriver {
             gpus.push(GpuThread { index, watched, identity: None, unknown: None, answered: false });
         }
         let xids = XidWatch::start(Arc::clone(driver))?;
-        Ok(Self {
-            driver: Arc::downgrade(driver),
-            simulated: driver.simulated(),
-            since_ms: now_ms,
-            gpus,
-            xids: Some(xids),
-        })
+        Ok(Self { closed: driver.token(), simulated: driver.simulated(), since_ms: now_ms, gpus, xids: Some(xids) })
     }
 
-    /// The driver.
-    pub fn driver(&self) -> Weak<Driver> {
-        self.driver.clone()
+    /// What is gone when the driver has been closed, after its last call.
+    pub fn closed(&self) -> Weak<()> {
+        self.closed.clone()
     }
 
     /// The GPUs' threads.

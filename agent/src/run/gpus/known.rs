@@ -26,6 +26,8 @@ struct Known {
     /// Its MIG instances.
     instances: Vec<Arc<GpuIdentity>>,
     state: State,
+    /// Why it is lost, if it is.
+    reason: String,
     /// The instant of its last answer, Unix milliseconds.
     answered_ms: Option<i64>,
 }
@@ -81,6 +83,7 @@ impl KnownGpus {
                     identity: Arc::clone(identity),
                     instances: Vec::new(),
                     state: State::There,
+                    reason: String::new(),
                     answered_ms: None,
                 };
                 self.gpus.insert(uuid.clone(), known);
@@ -126,9 +129,17 @@ impl KnownGpus {
     pub fn lose(&mut self, uuid: &str, reason: String, round: &mut Round) {
         if let Some(known) = self.gpus.get_mut(uuid).filter(|known| known.state != State::Lost) {
             known.state = State::Lost;
+            known.reason.clone_from(&reason);
             self.changed = true;
             self.say(uuid, "gpu_lost", |name| format!("{name} is lost: {reason}"), round);
         }
+    }
+
+    /// A failed sample of each GPU that is lost and has none: its state goes on being told.
+    pub fn failed(&self, samples: &[GpuSample], ts_ms: i64) -> Vec<GpuSample> {
+        let lost = self.gpus.iter().filter(|(_, known)| known.state == State::Lost);
+        let missing = lost.filter(|(uuid, _)| samples.iter().all(|sample| sample.uuid != **uuid));
+        missing.map(|(uuid, known)| GpuSample::failed(ts_ms, uuid, known.reason.clone())).collect()
     }
 
     /// Whether a GPU is lost.

@@ -102,7 +102,7 @@ pub struct GpuWatch {
     /// Why it is not open.
     fault: Option<String>,
     /// Drivers that were given up, as long as somebody has them open.
-    old: Vec<Weak<Driver>>,
+    old: Vec<Weak<()>>,
     /// Threads that were given up inside of a call.
     abandoned: Vec<Weak<()>>,
     /// The names of the GPUs' threads that were told to end since the last report.
@@ -134,6 +134,11 @@ impl GpuWatch {
         }
     }
 
+    /// Counts a thread that has the driver open for itself: handles are not released before it has ended.
+    pub fn count_in(&mut self, thread: Weak<()>) {
+        self.old.push(thread);
+    }
+
     /// Asks everything that can be asked, and waits for it until the round's deadline.
     pub async fn tick(&mut self, round: &mut Round) -> GpuTick {
         self.old.retain(|driver| driver.strong_count() > 0);
@@ -151,6 +156,9 @@ impl GpuWatch {
                 let unknown = || "the driver has not answered yet".to_owned();
                 tick.sampling = Sampling::Fails(self.fault.clone().unwrap_or_else(unknown));
             }
+        }
+        if self.open.is_some() {
+            tick.samples.extend(self.known.failed(&tick.samples, round.instant_ms));
         }
         self.take_xids(round);
         for sample in &mut tick.samples {
@@ -319,7 +327,7 @@ impl GpuWatch {
     /// Lets go of the driver: each thread that has it is told to end, and ends when its call returns.
     fn close(&mut self) {
         if let Some(mut open) = self.open.take() {
-            self.old.push(open.driver());
+            self.old.push(open.closed());
             self.closed.extend(open.names());
             self.stuck = open.stuck();
             self.abandoned.extend(open.hung());

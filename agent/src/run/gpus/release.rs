@@ -40,7 +40,8 @@ impl Hold {
     }
 
     pub(super) fn is_asked(&self, now_ms: i64) -> bool {
-        now_ms < self.release.0.load(Ordering::Relaxed)
+        // A clock that was set back must not make a minute an hour.
+        (1..=RELEASED_MS).contains(&(self.release.0.load(Ordering::Relaxed) - now_ms))
     }
 
     /// Begins to release them; false when that has begun.

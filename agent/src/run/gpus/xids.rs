@@ -23,6 +23,9 @@ const NAME: &str = "xids";
 /// How long it waits for an event, in milliseconds, before it looks whether it is wanted still.
 const WAIT_MS: u32 = 1_000;
 
+/// How soon it asks again at the earliest, when nothing came.
+const SHORTEST: Duration = Duration::from_millis(100);
+
 /// Most that may wait to be taken.
 const MOST: usize = 4_096;
 
@@ -111,6 +114,7 @@ fn watch(driver: Arc<Driver>, wanted: &Receiver<(u32, String)>, say: &mpsc::Send
     let (mut set, mut refused): (Option<XidSet>, bool) = (None, false);
     loop {
         turns.fetch_add(1, Ordering::Relaxed);
+        let asked = Instant::now();
         // Without a GPU, or with a driver that refuses, there is nothing to wait for but a GPU.
         let next = match &set {
             Some(_) if !refused => wanted.try_recv().map_err(|error| error == TryRecvError::Disconnected),
@@ -129,6 +133,8 @@ fn watch(driver: Arc<Driver>, wanted: &Receiver<(u32, String)>, say: &mpsc::Send
                 Ok(Some(xid)) => Said::Xid(now_ms(), xid),
                 Ok(None) => {
                     refused = false;
+                    // A driver that does not wait must not be asked without end.
+                    std::thread::sleep(SHORTEST.saturating_sub(asked.elapsed()));
                     continue;
                 }
                 Err(error) => {

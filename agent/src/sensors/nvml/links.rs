@@ -130,8 +130,9 @@ impl Links {
             Reading::Value(Number::Whole(states.len() as u64))
         };
         asking.add(names::NVLINK_LINKS, count);
-        let active = match states.iter().find(|state| missing(state)) {
-            Some(failed) => failed.clone().map(|_| 0),
+        // One that is not told is neither up nor down.
+        let active = match states.iter().find(|state| missing(state)).or(states.iter().find(|s| s.value().is_none())) {
+            Some(untold) => untold.clone().map(|_| 0),
             None => Reading::Value(states.iter().filter(|state| state.get() == Some(true)).count() as u64),
         };
         asking.add(names::NVLINK_LINKS_ACTIVE, active.map(Number::Whole));

@@ -31,7 +31,7 @@ pub mod xids;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use nvml_wrapper::Nvml;
 
@@ -55,6 +55,8 @@ pub struct Driver {
     listed: Option<BTreeSet<String>>,
     proc_root: PathBuf,
     count: u32,
+    /// Goes last, when the library has been closed.
+    token: Arc<()>,
 }
 
 impl Driver {
@@ -70,7 +72,20 @@ impl Driver {
         let count = nvml.device_count().map_err(|source| SensorError::Call { what: "the number of GPUs", source })?;
         let version = nvml.sys_driver_version().unwrap_or_else(|_| "unknown".to_owned());
         let listed = if simulated { None } else { listed(proc_root) };
-        Ok(Arc::new(Self { nvml, simulated, version, listed, proc_root: proc_root.to_owned(), count }))
+        Ok(Arc::new(Self {
+            nvml,
+            simulated,
+            version,
+            listed,
+            proc_root: proc_root.to_owned(),
+            count,
+            token: Arc::new(()),
+        }))
+    }
+
+    /// What is gone when the library has been closed, after the last call into it.
+    pub fn token(&self) -> Weak<()> {
+        Arc::downgrade(&self.token)
     }
 
     /// How many GPUs there were when it was opened.

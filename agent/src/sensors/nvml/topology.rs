@@ -43,13 +43,17 @@ struct Peer {
 /// Opens the library and asks.
 ///
 /// # Errors
-/// [`SensorError`], as for [`Gpus::open`](super::Gpus::open). A single GPU that does not answer is left out.
+/// [`SensorError`], as for [`Gpus::open`](super::Gpus::open). While a GPU does not answer, nothing is said of any: without it
+/// the others would look as if they had been wired anew.
 pub fn read(library: &NvmlLibrary) -> Result<Topology, SensorError> {
     let (nvml, _) = library::open(library)?;
     let count = nvml.device_count().map_err(|source| SensorError::Call { what: "the number of GPUs", source })?;
     let answering = |index| Some((index, peer(&nvml, &nvml.device_by_index(index).ok()?).ok()?));
     let devices: Vec<(u32, Peer)> = (0..count).filter_map(answering).collect();
     let mut topology = Topology::new();
+    if devices.len() != count as usize {
+        return Ok(topology);
+    }
     let mut ancestors: BTreeMap<(u32, u32), Reading<&'static str>> = BTreeMap::new();
     for (at, own) in &devices {
         let others = devices.iter().filter(|(other, _)| other != at).map(|(other, peer)| {

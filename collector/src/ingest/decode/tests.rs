@@ -277,7 +277,7 @@ fn a_bound_of_infinity_and_a_histogram_without_buckets_are_understood() {
 
 #[test]
 fn cells_of_whole_microseconds_come_back_exactly() {
-    // Cells [5, 5] and [1000, 1007], as names.rs says that they travel.
+    // Cells [5, 5] and [1000, 1007], as the registry says that they travel.
     let mut point = buckets(&[5.0_f64.next_down(), 5.0, 1_000.0_f64.next_down(), 1_007.0], &[0, 2, 0, 9, 0]);
     point.attributes = attributes(&[("service.name", "api"), (names::LATENCY_METRIC, "queue_time")]);
     let mut hdr = histogram("us", point);
