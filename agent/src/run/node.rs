@@ -1,6 +1,6 @@
 //! One node: what happens at a tick.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::ledger::{self, Ledger};
 use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
-use crate::sensors::GpuIdentity;
+use crate::sensors::{GpuIdentity, Measure, Measures};
 use crate::telemetry::Telemetry;
 
 /// How often devices are described again, in milliseconds.
@@ -171,8 +171,7 @@ impl Node {
             if !measures.is_empty() && self.admit(&stream, &stream, ts_ms) {
                 samples::node(&mut points, &measures, ts_ms);
             }
-            let interval = if stream == "nfs" { self.mount_interval } else { Duration::ZERO };
-            self.latest.sensor_every(&stream, measures, Instant::now(), interval);
+            self.show(&stream, measures);
             self.events.extend(changes.into_iter().map(|change| kernel::event(ts_ms, change)));
         }
         self.sensors.owners.report(&mut round);
@@ -191,6 +190,25 @@ impl Node {
         }
         self.show_health();
         self.telemetry.ticks.with_label_values(&["done"]).inc();
+    }
+
+    /// Takes over what a sensor of the node measured, for those who ask for it. Mounts answer one by one, each at its own time:
+    /// each is a stream of its own, so that one does not take the place of the others.
+    fn show(&self, stream: &str, measures: Measures) {
+        if stream != "mounts" {
+            let interval = if stream == "nfs" { self.mount_interval } else { Duration::ZERO };
+            return self.latest.sensor_every(stream, measures, Instant::now(), interval);
+        }
+        let mut streams: BTreeMap<String, Measures> = BTreeMap::new();
+        for measure in &measures {
+            let point = measure.attributes().find(|(name, _)| *name == names::MOUNTPOINT);
+            let stream = point.map_or(stream, |(_, point)| point).to_owned();
+            let Measure { metric, fixed, varying, reading } = measure.clone();
+            streams.entry(stream).or_default().add_with(metric, fixed, varying, reading);
+        }
+        for (stream, measures) in streams {
+            self.latest.sensor_every(&stream, measures, Instant::now(), self.mount_interval);
+        }
     }
 
     /// See [`Ledger::admit`]; what is left out is counted.
