@@ -27,11 +27,18 @@ impl Tree {
         Self(vec![pid])
     }
 
-    /// CPU time that it has used, in seconds; of its ended children, too.
+    /// CPU time that its living threads have used, in seconds.
+    ///
+    /// Of `schedstat`, in nanoseconds: `utime` and `stime` are counted by the timer's tick, which a program that wakes up by the
+    /// same timer meets more often than chance would have it.
     pub fn cpu_seconds(&self) -> f64 {
-        // proc_pid_stat(5): utime, stime, cutime and cstime are the 14th to 17th field; the second can have blanks.
-        let ticks = self.stat(|fields| (11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum());
-        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+        let tasks =
+            self.0.iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten());
+        let of_task = |task: fs::DirEntry| {
+            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        tasks.filter_map(of_task).sum::<u64>() as f64 / 1e9
     }
 
     /// Resident memory in bytes; pages that several of them share count several times.
