@@ -275,7 +275,7 @@ impl Node {
             if let Some(parent) = &sample.parent {
                 let stale = stale_boards.contains(parent);
                 let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
-                self.show(sample, tick.as_ref());
+                self.show_device(sample, tick.as_ref());
                 continue;
             }
             let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
@@ -286,7 +286,7 @@ impl Node {
                 stale_boards.push(sample.uuid.clone());
             }
             let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
-            self.show(sample, tick.as_ref());
+            self.show_device(sample, tick.as_ref());
             if let Some(tick) = tick.filter(|_| self.books()) {
                 self.ledger.tick(tick, self.interval);
             }
@@ -297,7 +297,7 @@ impl Node {
     }
 
     /// Puts a device's values, and if it is known, who holds it, at `/metrics`.
-    fn show(&self, sample: GpuSample, tick: Option<&Tick>) {
+    fn show_device(&self, sample: GpuSample, tick: Option<&Tick>) {
         self.latest.device(&sample.uuid, sample.measures, Instant::now());
         if let Some(tick) = tick {
             self.latest.hold(&sample.uuid, tick.holders.iter().map(|holder| &holder.owner));
