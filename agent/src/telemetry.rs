@@ -1,4 +1,7 @@
 //! What the agent tells of itself at `/metrics`.
+//!
+//! How old a sensor's last answer is, and for how long it is stuck, have the names of the registry: what the exposition has
+//! of the same sensor takes their place.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -126,18 +129,18 @@ impl Telemetry {
                 &["sensor"],
             )?,
             sensor_stuck: gauges(
-                "contador_agent_sensor_stuck_seconds",
-                "How long the sensor has not answered; 0 while it answers.",
-                &["sensor"],
+                "contador_sensor_stuck_seconds",
+                "How long a sensor has not answered; 0 while it answers.",
+                &["contador_sensor"],
             )?,
             abandoned_threads: gauge(
                 "contador_agent_abandoned_threads",
                 "Threads inside of a call of a driver that was given up.",
             )?,
             sensor_age: gauges(
-                "contador_agent_sensor_age_seconds",
-                "Time since the sensor last answered.",
-                &["sensor"],
+                "contador_sensor_age_seconds",
+                "Time since a sensor's last answer.",
+                &["contador_sensor"],
             )?,
             registry: Arc::new(registry),
         })

@@ -29,9 +29,10 @@ Prometheus's own, and left out.)
 
 | series | what |
 |---|---|
-| `contador_gpu_info` | always 1; the labels are what a device is: model, driver, index, PCI address, parent and profile of a MIG instance, `contador_simulated="true"` |
-| `contador_gpu_owner_info` | always 1; one for each device and owner that holds it now; the labels are the owner's |
+| `contador_gpu_info` | always 1; the labels are by what a device is known: model, architecture, driver, index, `/dev/nvidiaN`, PCI address, serial number; parent, profile and ids of a MIG instance; `contador_simulated="true"`. What can be set, such as limits and modes, is in the collector's `devices` |
+| `contador_gpu_owner_info` | always 1; one for each device, GPU or MIG instance, and owner that holds it now; the labels are the owner's. Whoever holds an instance holds its GPU, too |
 | `contador_sensor_age_seconds` | how long ago each sensor, or device, last answered |
+| `contador_sensor_stuck_seconds` | for how long each sensor, or device, has not answered; 0 while it does |
 | `target_info` | always 1; the node |
 
 Values expire: what has not been measured for 5 intervals, or 5 s if that is longer, is not shown, while its age is. A value
@@ -54,9 +55,17 @@ avg by (hw_model) (contador_gpu_info * on (hw_id) group_left () hw_gpu_utilizati
 contador_gpu_owner_info
   and on (hw_id) max_over_time(hw_gpu_utilization_ratio{hw_gpu_task=""}[15m]) == 0
 
-# The same owners on the names of dcgm-exporter.
+# The same owners on the names of dcgm-exporter, where a MIG instance has its GPU's UUID, and a GPU_I_ID.
 sum by (contador_project) (
-  contador_gpu_owner_info * on (hw_id) group_left () label_replace(DCGM_FI_DEV_POWER_USAGE, "hw_id", "$1", "UUID", "(.*)")
+  contador_gpu_owner_info
+    * on (hw_id) group_left (UUID, GPU_I_ID)
+  label_replace(
+    label_replace(
+      label_replace(contador_gpu_info, "UUID", "$1", "hw_id", "(.+)"),
+      "UUID", "$1", "hw_parent", "(.+)"),
+    "GPU_I_ID", "$1", "contador_mig_gpu_instance", "(.+)")
+    * on (UUID, GPU_I_ID) group_left ()
+  DCGM_FI_DEV_FB_USED
 )
 
 # What has not answered for a minute.
@@ -71,7 +80,9 @@ of a MIG instance, `Hostname`, `DCGM_FI_DRIVER_VERSION`; `err_code` and `err_msg
 `http.listen` have its port (9400). What differs, on purpose:
 
 - No series has `namespace`, `pod` and `container`: join `contador_gpu_owner_info`, as above.
-- A MIG instance has what it tells itself. What only the board has is on the GPU alone, so that a sum counts it once.
+- What MIG instances tell themselves, `FB_*` and what `PROF_*` tells of them, is on them, in place of their GPU, as there. What only
+  the board has (power, temperature, XIDs, what goes over PCIe and NVLink) is on the GPU alone. So a sum counts everything
+  once. Compute instances that share a GPU instance are one series.
 - `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL` is a counter of bytes, both directions together, and never falls but at a reset.
 - Memory keeps its fraction of a MiB; what is blank there, or 0 for unsupported, is absent here.
 - `DCGM_FI_DEV_VGPU_LICENSE_STATUS` is always absent: the agent does not ask for it.

@@ -1,7 +1,7 @@
 //! A real Prometheus scrapes the agent, and answers what dashboards for dcgm-exporter ask.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,7 +12,6 @@ use contador_agent::exposition::{Device, Exposition, Latest};
 use contador_agent::sensors::{Measures, Number, Reading};
 use contador_agent::telemetry::Telemetry;
 use contador_schemas::names::{self, Fixed};
-use contador_schemas::owner::Owner;
 
 mod nvml_support;
 mod prometheus_support;
@@ -115,11 +114,18 @@ async fn dashboards_of_dcgm_exporter_go_on_working() {
                 label_replace(DCGM_FI_DEV_GPU_UTIL, \"hw_id\", \"$1\", \"UUID\", \"(.*)\"))";
     assert_eq!(prometheus.by("contador_project", dcgm).await["vision"], 40.0);
     assert!(prometheus.by("contador_simulated", "contador_gpu_info").await.contains_key("true"));
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md")).unwrap();
-    let (_, block) = page.split_once("```promql\n").unwrap();
-    let queries: Vec<&str> = block.split_once("```").unwrap().0.split("\n\n").collect();
+    // What can be set is no label of it.
+    let infos = prometheus.ask(&format!("contador_gpu_info{{hw_id=\"{HELD}\"}}")).await.unwrap();
+    let labels: Vec<&str> = infos[0].0.keys().map(String::as_str).collect();
+    let of_device = ["architecture", "index", "minor", "pci_bus_id"].map(|name| format!("contador_device_{name}"));
+    let others = ["__name__", "contador_simulated", "hw_driver_version", "hw_id", "hw_model", "hw_serial_number"];
+    let mut expected: Vec<&str> =
+        of_device.iter().map(String::as_str).chain(others).chain(["instance", "job"]).collect();
+    expected.sort_unstable();
+    assert_eq!(labels, expected);
+    let queries = documented();
     assert_eq!(queries.len(), 5);
-    for query in queries {
+    for query in &queries {
         let answer = prometheus.ask(query).await.unwrap();
         assert_eq!(answer.is_empty(), query.contains("> 60") || query.contains("[15m]"), "{query}: {answer:?}");
     }
@@ -127,6 +133,75 @@ async fn dashboards_of_dcgm_exporter_go_on_working() {
     drop(holder);
     prometheus.until(owned, |series| !research(series)).await;
     assert_eq!(by_gpu(&power).await, map([("0", 300.5), ("1", 58.0)]));
+}
+
+/// The queries of docs/metrics.md.
+fn documented() -> Vec<String> {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md")).unwrap();
+    let (_, block) = page.split_once("```promql\n").unwrap();
+    block.split_once("```").unwrap().0.split("\n\n").map(str::to_owned).collect()
+}
+
+/// Each MIG instance has its own owners, also where dcgm-exporter's names are joined with them, and nothing of a split GPU is
+/// there twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owners_of_mig_instances_are_their_own() {
+    let mark = |project: &str| format!("{}-{project}", std::process::id());
+    let process = |project: &str, mib: u32| {
+        format!("process]]\nenviron = \"CONTADOR_TEST_MIG={}\"\nmemory_mib = {mib}\n", mark(project))
+    };
+    let simulator = Simulator::without_scenario();
+    let scenario = simulator.scenario_file(&format!(
+        "[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{HELD}\"\nmig = [\"3g.40gb\", \"1g.10gb\"]\n\
+         answers = {{ power_usage = 300500 }}\n[[gpu.instance]]\nprofile = \"3g.40gb\"\n[[gpu.instance.{}\
+         [[gpu.instance]]\nprofile = \"1g.10gb\"\n[[gpu.instance.{}\
+         [[gpu]]\nmodel = \"l4\"\nmemory_mib = 2000\nanswers = {{ power_usage = 58000 }}\n[[gpu.{}",
+        process("vision", 500),
+        process("speech", 100),
+        process("audio", 2_000),
+    ));
+    let hold = |project: &str| {
+        let mut holder = Command::new("sleep");
+        holder.arg("1000").env("CONTADOR_TEST_MIG", mark(project)).env("CONTADOR_OWNER_PROJECT", project);
+        Running(holder.env("CONTADOR_OWNER_DEPARTMENT", "a \"quoted\" \\ name").spawn().unwrap())
+    };
+    let (vision, _speech, _audio) = (hold("vision"), hold("speech"), hold("audio"));
+    let state = tempfile::tempdir().unwrap();
+    let (_agent, address) = agent(&simulator, &scenario, state.path());
+    let prometheus = Prometheus::scraping(address);
+
+    let owners = "contador_gpu_owner_info{hw_id=~\"MIG-.+\"}";
+    let series = prometheus.until(owners, |series| series.len() == 2).await;
+    assert!(series.iter().all(|(labels, _)| labels["contador_department"] == "a \"quoted\" \\ name"));
+    let profiles = format!("{owners} * on (hw_id) group_left (contador_mig_profile) contador_gpu_info");
+    let series = prometheus.ask(&profiles).await.unwrap();
+    let held: BTreeMap<&str, &str> =
+        series.iter().map(|(labels, _)| (&*labels["contador_mig_profile"], &*labels["contador_project"])).collect();
+    assert_eq!(held, BTreeMap::from([("1g.10gb", "speech"), ("3g.40gb", "vision")]));
+    let of_board = prometheus.by("contador_project", &format!("contador_gpu_owner_info{{hw_id=\"{HELD}\"}}")).await;
+    assert_eq!(of_board, map([("speech", 1.0), ("vision", 1.0)]));
+
+    let queries = documented();
+    let join = queries.iter().find(|query| query.contains("DCGM_FI_DEV_FB_USED")).unwrap();
+    let expected = map([("vision", 500.0), ("speech", 100.0), ("audio", 2_000.0)]);
+    assert_eq!(prometheus.by("contador_project", join).await, expected);
+    assert_eq!(prometheus.value("sum(DCGM_FI_DEV_FB_USED)").await, 2_600.0);
+    let power = join.replace("DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_POWER_USAGE");
+    let expected = map([("vision", 300.5), ("speech", 300.5), ("audio", 58.0)]);
+    assert_eq!(prometheus.by("contador_project", &power).await, expected, "an instance has no power of its own");
+    prometheus.until("DCGM_FI_PROF_GR_ENGINE_ACTIVE", |series| series.len() == 2).await;
+    let active = join.replace("DCGM_FI_DEV_FB_USED", "DCGM_FI_PROF_GR_ENGINE_ACTIVE");
+    assert_eq!(prometheus.by("contador_project", &active).await.len(), 2);
+    let all = prometheus.ask("{__name__=~\"DCGM_.+\",gpu=\"0\"}").await.unwrap();
+    let of = |is_instance: bool| {
+        let some = all.iter().filter(move |(labels, _)| labels.contains_key("GPU_I_ID") == is_instance);
+        some.map(|(labels, _)| labels["__name__"].as_str()).collect::<BTreeSet<_>>()
+    };
+    assert!(of(true).len() >= 4 && of(false).len() >= 10, "{all:?}");
+    assert_eq!(of(true).intersection(&of(false)).collect::<Vec<_>>(), [&""; 0], "on a split GPU and on its instances");
+
+    drop(vision);
+    prometheus.until(owners, |series| series.len() == 1).await;
 }
 
 fn device(uuid: &str, attributes: &[(&str, &str)]) -> Device {
@@ -175,8 +250,6 @@ fn split() -> Latest {
         ]);
         latest.device(uuid, own, now);
     }
-    let owner = Owner { department: "a \"quoted\" \\ name".into(), ..Owner::default() };
-    latest.hold("MIG-2", [&owner].into_iter());
     latest
 }
 
@@ -187,21 +260,20 @@ async fn a_split_gpu_and_its_errors_are_in_the_panels_too() {
     for (metric, expected) in [
         ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", map([("1", 0.875), ("9", 0.125)])),
         ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", map([("1", 0.5), ("9", 0.0)])),
-        ("DCGM_FI_DEV_FB_USED", map([("", 5_120.0), ("1", 4_096.0), ("9", 1_024.0)])),
+        ("DCGM_FI_DEV_FB_USED", map([("1", 4_096.0), ("9", 1_024.0)])),
     ] {
         let panel = format!("max({metric}{filter}) by (Hostname, gpu, GPU_I_ID, GPU_I_PROFILE)");
         assert_eq!(prometheus.by("GPU_I_ID", &panel).await, expected, "{metric}");
     }
+    assert_eq!(prometheus.value("sum(DCGM_FI_DEV_FB_USED)").await, 5_120.0, "each instance once, and not with its GPU");
     let profiles = prometheus.by("GPU_I_PROFILE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE").await;
     assert_eq!(profiles, map([("3g.40gb", 0.875), ("1g.10gb", 0.125)]));
     assert_eq!(prometheus.value("max by (Hostname, gpu) (DCGM_FI_DEV_XID_ERRORS)").await, 79.0);
     let message = prometheus.by("err_msg", "DCGM_FI_DEV_XID_ERRORS{err_code=\"79\"}").await;
-    assert_eq!(message, map([("GPU has fallen off the bus", 79.0)]));
+    assert_eq!(message, map([("the GPU has fallen off the bus", 79.0)]));
     assert_eq!(prometheus.value("sum(DCGM_FI_DEV_POWER_USAGE)").await, 412.0, "the board is counted once");
     assert_eq!(prometheus.value("DCGM_FI_DEV_PCIE_REPLAY_COUNTER").await, 3.0);
     assert_eq!(prometheus.value("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL").await, 3_145_728.0);
-    let owner = prometheus.by("contador_department", "contador_gpu_owner_info{hw_id=\"MIG-2\"}").await;
-    assert_eq!(owner, map([("a \"quoted\" \\ name", 1.0)]));
     assert_eq!(prometheus.value("scrape_samples_scraped > bool 0").await, 1.0);
 }
 

@@ -96,4 +96,18 @@ mod tests {
     fn the_command_line_is_consistent() {
         super::Cli::command().debug_assert();
     }
+
+    /// What only a service does has no flag of a probe.
+    #[test]
+    fn a_probe_has_the_flags_that_it_heeds() {
+        let flags = |name| {
+            let command = super::Cli::command();
+            let command = command.find_subcommand(name).expect(name).clone();
+            command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        assert_eq!(flags("probe"), ["config", "node", "simulate", "json", "watch"]);
+        for flag in ["config", "node", "interval", "state-dir", "endpoint", "listen", "dcgm"] {
+            assert!(flags("run").iter().any(|known| known == flag), "{flag}");
+        }
+    }
 }

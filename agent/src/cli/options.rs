@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use crate::config::key::Written;
-use crate::config::raw::KEYS;
+use crate::config::key::{About, Written};
+use crate::config::raw::{self, KEYS};
 use crate::config::{self, Config, ConfigError, Flags, Loaded};
 
 /// What the command line says of the configuration.
@@ -25,13 +25,11 @@ impl ConfigArgs {
     pub(super) fn loaded(&self) -> Result<Loaded, ConfigError> {
         config::load(self.file.as_deref(), &self.flags)
     }
-}
 
-impl Args for ConfigArgs {
-    fn augment_args(command: Command) -> Command {
+    fn augment(command: Command, keys: impl Iterator<Item = &'static About>) -> Command {
         let file = Arg::new("config").long("config").value_name("FILE").value_parser(value_parser!(PathBuf));
         let command = command.arg(file.help("Configuration file; without one, the defaults are in force"));
-        KEYS.iter().fold(command, |command, key| {
+        keys.fold(command, |command, key| {
             let Some((flag, value)) = key.flag else { return command };
             let help = format!("{} Key {}", key.text(), key.path);
             let arg = Arg::new(key.path).long(flag).help(help);
@@ -40,6 +38,24 @@ impl Args for ConfigArgs {
                 value => arg.value_name(value).value_parser(value_parser!(std::ffi::OsString)),
             })
         })
+    }
+
+    fn update(&mut self, matches: &ArgMatches, keys: impl Iterator<Item = &'static About>) {
+        self.file = matches.get_one::<PathBuf>("config").cloned();
+        for key in keys {
+            let given = match key.flag {
+                None => None,
+                Some((_, "")) => matches.get_flag(key.path).then_some(Written::Flag(true)),
+                Some(_) => matches.get_one::<std::ffi::OsString>(key.path).cloned().map(Written::from),
+            };
+            self.flags.extend(given.map(|given| (key.path, given)));
+        }
+    }
+}
+
+impl Args for ConfigArgs {
+    fn augment_args(command: Command) -> Command {
+        Self::augment(command, KEYS.iter().copied())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -55,15 +71,40 @@ impl FromArgMatches for ConfigArgs {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.file = matches.get_one::<PathBuf>("config").cloned();
-        for key in KEYS {
-            let given = match key.flag {
-                None => None,
-                Some((_, "")) => matches.get_flag(key.path).then_some(Written::Flag(true)),
-                Some(_) => matches.get_one::<std::ffi::OsString>(key.path).cloned().map(Written::from),
-            };
-            self.flags.extend(given.map(|given| (key.path, given)));
-        }
+        self.update(matches, KEYS.iter().copied());
+        Ok(())
+    }
+}
+
+/// The same, of a command that sends nothing, serves nothing and keeps nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LookArgs(pub(super) ConfigArgs);
+
+/// The keys that mean something to such a command.
+fn of_look() -> impl Iterator<Item = &'static About> {
+    let of_run = [raw::INTERVAL.about, raw::STATE_DIR.about, raw::ENDPOINT.about, raw::LISTEN.about, raw::DCGM.about];
+    KEYS.iter().copied().filter(move |key| of_run.iter().all(|other| other.path != key.path))
+}
+
+impl Args for LookArgs {
+    fn augment_args(command: Command) -> Command {
+        ConfigArgs::augment(command, of_look())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LookArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update(matches, of_look());
         Ok(())
     }
 }

@@ -6,14 +6,15 @@ use anyhow::Context as _;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{ConfigArgs, DriverArgs, print};
+use super::options::LookArgs;
+use super::{DriverArgs, print};
 use crate::probe::take::{PATIENCE, Prober};
 use crate::probe::watch::{self, Form, Screen};
 
 #[derive(Args, Debug)]
 pub(super) struct ProbeArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    config: LookArgs,
     #[command(flatten)]
     driver: DriverArgs,
     /// Write JSON: one object, or with --watch one a line.
@@ -30,7 +31,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
-    let config = args.config.load()?;
+    let config = args.config.0.load()?;
     let library = args.driver.library(&config)?;
     let screen = Screen::of(if args.json { Form::Json } else { Form::Table });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -3,9 +3,12 @@
 //!
 //! These are its default counters and those that are most often switched on. What differs, on purpose:
 //!
-//! - no series carries a pod: join `contador_gpu_owner_info`, whose `hw_id` is the label `UUID` here;
-//! - a MIG instance has what it tells itself (memory, profiling), with `GPU_I_PROFILE` and `GPU_I_ID` and its GPU's `UUID`;
-//!   what only the board has (power, temperature, …) is on the GPU alone, so that sums count it once;
+//! - no series carries a pod: join `contador_gpu_owner_info`. Its `hw_id` is the label `UUID` here for a GPU alone; a MIG
+//!   instance is told by its GPU's `UUID` and its `GPU_I_ID`, which `contador_gpu_info` has as `hw_parent` and
+//!   `contador_mig_gpu_instance`. `docs/metrics.md` has the join;
+//! - what MIG instances tell themselves (memory, profiling) is on them, with `GPU_I_PROFILE` and `GPU_I_ID`, in place of
+//!   their GPU; what only the board has (power, temperature, …) is on the GPU alone. So sums count everything once.
+//!   Compute instances of one GPU instance share what it has, and are one series;
 //! - `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL` is what its type says, a counter: bytes of data, both directions;
 //! - memory keeps its fraction of a MiB.
 
@@ -13,8 +16,22 @@ use contador_schemas::names::{self, Fixed};
 
 use super::family::{Families, Labels};
 use super::latest::{Device, Snapshot};
-use super::xids;
+use crate::sensors::nvml::xids;
 use crate::sensors::{Measures, Number};
+
+/// What MIG instances tell themselves; of a GPU that is split it would be counted twice.
+const OF_INSTANCES: [&str; 10] = [
+    names::GPU_MEMORY_LIMIT,
+    names::GPU_MEMORY_FREE,
+    names::GPU_MEMORY_USAGE,
+    names::GPU_MEMORY_RESERVED,
+    names::GPM_GRAPHICS,
+    names::GPM_SM,
+    names::GPM_OCCUPANCY,
+    names::GPM_TENSOR,
+    names::GPM_DRAM,
+    names::GPM_PIPE,
+];
 
 /// A counter of dcgm-exporter.
 #[derive(Debug)]
@@ -54,6 +71,8 @@ fields! {
     DCGM_FI_DEV_POWER_USAGE gauge "Power draw (in W)." same [POWER]
     DCGM_FI_DEV_POWER_MGMT_LIMIT gauge "Power limit in force (in W)." same [GPU_POWER_LIMIT]
     DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter "Energy since the driver was loaded (in mJ)." thousandths [ENERGY]
+    DCGM_FI_DEV_POWER_VIOLATION counter "Time for which the power cap held clocks down (in us)." millionths [GPU_THROTTLE_TIME {THROTTLE_REASON "power"}]
+    DCGM_FI_DEV_THERMAL_VIOLATION counter "Time for which the temperature held clocks down (in us)." millionths [GPU_THROTTLE_TIME {THROTTLE_REASON "thermal"}]
     DCGM_FI_DEV_PCIE_REPLAY_COUNTER counter "PCIe retries." same [ERRORS {ERROR_TYPE "pcie_replay"}]
     DCGM_FI_DEV_GPU_UTIL gauge "Utilisation of the GPU (in %)." percent [GPU_UTILIZATION]
     DCGM_FI_DEV_MEM_COPY_UTIL gauge "Utilisation of the memory (in %)." percent [GPU_MEMORY_UTILIZATION]
@@ -109,6 +128,10 @@ fn thousandths(value: Number) -> f64 {
     }
 }
 
+fn millionths(value: Number) -> f64 {
+    thousandths(value) * 1e3
+}
+
 /// Without the noise of a share such as 0.57 in binary.
 fn percent(share: Number) -> f64 {
     (share.f64() * 1e8).round() / 1e6
@@ -121,13 +144,14 @@ pub fn add(families: &mut Families, snapshot: &Snapshot, node: &str) {
         let parent = snapshot.find(device.get(names::HW_PARENT));
         let minor = format!("nvidia{}", first(parent, device, names::DEVICE_MINOR));
         let labels = labels(device, parent, &minor, node);
-        for field in FIELDS {
+        let is_split = snapshot.devices.iter().any(|other| other.get(names::HW_PARENT) == device.uuid);
+        for field in FIELDS.iter().filter(|field| !is_split || !field.is_of_instances()) {
             let Some(value) = field.value(&stream.measures) else { continue };
             if field.name == "DCGM_FI_DEV_XID_ERRORS" {
                 let code = stream.measures.count(names::GPU_XID_LAST).unwrap_or(0);
                 let text = code.to_string();
                 let mut labels = labels.clone();
-                labels.extend([("err_code", text.as_str()), ("err_msg", xids::meaning(code))]);
+                labels.extend([("err_code", text.as_str()), ("err_msg", message(code))]);
                 families.gauge(field.name, field.help, &labels, value);
             } else if field.is_counter {
                 families.counter(field.name, field.help, &labels, value);
@@ -138,7 +162,28 @@ pub fn add(families: &mut Families, snapshot: &Snapshot, node: &str) {
     }
 }
 
+/// A code in words; as there, also when there was none.
+fn message(code: u64) -> &'static str {
+    match code {
+        0 => "No Error",
+        code => xids::meaning(code).unwrap_or("Unknown Error"),
+    }
+}
+
+/// The profile of the GPU instance that a MIG instance is in: `3g.40gb` of the compute instance `1c.3g.40gb`.
+fn profile(device: &Device) -> &str {
+    let whole = device.get(names::MIG_PROFILE);
+    match whole.split_once("c.") {
+        Some((slices, profile)) if slices.bytes().all(|digit| digit.is_ascii_digit()) => profile,
+        _ => whole,
+    }
+}
+
 impl Field {
+    fn is_of_instances(&self) -> bool {
+        self.of.iter().any(|(metric, _)| OF_INSTANCES.contains(metric))
+    }
+
     fn value(&self, measures: &Measures) -> Option<f64> {
         let values = self.of.iter().map(|(metric, fixed)| measures.reading_as(metric, fixed)?.get().map(self.convert));
         values.sum()
@@ -165,7 +210,7 @@ fn labels<'d>(device: &'d Device, parent: Option<&'d Device>, minor: &'d str, no
         ("pci_bus_id", of_board(names::DEVICE_PCI)),
         ("device", minor),
         ("modelName", of_board(names::HW_MODEL)),
-        ("GPU_I_PROFILE", device.get(names::MIG_PROFILE)),
+        ("GPU_I_PROFILE", profile(device)),
         ("GPU_I_ID", device.get(names::MIG_GPU_INSTANCE)),
         ("Hostname", node),
         ("DCGM_FI_DRIVER_VERSION", of_board(names::HW_DRIVER_VERSION)),

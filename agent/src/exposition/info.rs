@@ -9,8 +9,23 @@ use super::family::{Families, Labels};
 use super::latest::Snapshot;
 use super::own::label;
 
-/// Attributes that would make a label of hundreds of bytes.
-const LEFT_OUT: [&str; 1] = [names::DEVICE_TOPOLOGY];
+/// Attributes by which a device is known. What can be set (modes, limits) or has a unit is no label: every change of it would
+/// begin another series.
+const SHOWN: [&str; 13] = [
+    names::HW_ID,
+    names::HW_MODEL,
+    names::HW_PARENT,
+    names::HW_SERIAL,
+    names::HW_DRIVER_VERSION,
+    names::DEVICE_INDEX,
+    names::DEVICE_MINOR,
+    names::DEVICE_PCI,
+    names::DEVICE_ARCHITECTURE,
+    names::MIG_PROFILE,
+    names::MIG_GPU_INSTANCE,
+    names::MIG_COMPUTE_INSTANCE,
+    names::SIMULATED,
+];
 
 /// Adds them.
 pub fn add(families: &mut Families, snapshot: &Snapshot, node: &str) {
@@ -23,7 +38,7 @@ pub fn add(families: &mut Families, snapshot: &Snapshot, node: &str) {
         1.0,
     );
     for device in snapshot.devices.iter() {
-        let shown = device.attributes.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+        let shown = device.attributes.iter().filter(|(name, _)| SHOWN.contains(&name.as_str()));
         let named: Vec<(String, &str)> = shown.map(|(name, value)| (label(name), value.as_str())).collect();
         let labels: Labels<'_> = named.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         families.gauge("contador_gpu_info", "Always 1; its labels are what the device is.", &labels, 1.0);

@@ -7,7 +7,7 @@
 //! ([`crate::telemetry`]) comes beside them.
 //!
 //! A value that is unsupported or failed has no series, and neither has one that is too old: nothing stands for it, least
-//! of all a 0.
+//! of all a 0. A sensor's age and for how long it is stuck are told by its stream, or else by its thread.
 
 pub mod dcgm;
 mod family;
@@ -16,7 +16,6 @@ pub mod latest;
 pub mod own;
 #[cfg(test)]
 mod tests;
-mod xids;
 
 use std::time::Instant;
 

@@ -35,8 +35,10 @@ fn split(latest: &Latest, now: Instant) {
         (names::HW_MODEL, "NVIDIA H100 80GB HBM3"),
         (names::HW_DRIVER_VERSION, "570.133.20"),
         (names::SIMULATED, "true"),
+        (names::PERSISTENCE_MODE, "enabled"),
+        (names::POWER_LIMIT_MAX, "700000"),
     ];
-    let instance = [(names::HW_PARENT, GPU), (names::MIG_PROFILE, "1g.10gb"), (names::MIG_GPU_INSTANCE, "7")];
+    let instance = [(names::HW_PARENT, GPU), (names::MIG_PROFILE, "1c.2g.20gb"), (names::MIG_GPU_INSTANCE, "7")];
     latest.identified(vec![device(GPU, &board), device(INSTANCE, &instance)]);
     let mut board = measures(&[
         (names::POWER, &[], Number::Thousandths(123_456)),
@@ -46,6 +48,10 @@ fn split(latest: &Latest, now: Instant) {
         (names::NVLINK_IO, &[(names::IO_DIRECTION, "transmit")], Number::Whole(1_024)),
         (names::NVLINK_IO, &[(names::IO_DIRECTION, "receive")], Number::Whole(2_048)),
         (names::GPU_CLOCK_SM, &[], Number::Whole(1_980)),
+        (names::GPU_THROTTLE_TIME, &[(names::THROTTLE_REASON, "power")], Number::Thousandths(1_250)),
+        (names::GPU_THROTTLE_TIME, &[(names::THROTTLE_REASON, "thermal")], Number::Thousandths(0)),
+        (names::GPM_TENSOR, &[], Number::Real(0.5)),
+        (names::GPM_PCIE, &[(names::IO_DIRECTION, "transmit")], Number::Real(4_096.0)),
     ]);
     board.add(names::GPU_UTILIZATION, Reading::Unsupported("while it is split".into()));
     board.add(names::TEMPERATURE, Reading::Failed("lost".into()));
@@ -86,7 +92,9 @@ fn what_is_there_is_shown_and_what_is_not_has_no_series() {
         assert_eq!(lines(&text, absent), [""; 0], "{absent}");
     }
     assert_eq!(lines(&text, "contador_gpu_info").len(), 2);
-    assert!(lines(&text, "contador_gpu_info")[0].contains(r#"contador_simulated="true""#), "{text}");
+    // By what the board is known, and nothing that can be set.
+    let board = r#"contador_gpu_info{hw_id="GPU-1",contador_device_index="3",contador_device_minor="5",contador_device_pci_bus_id="00000000:3B:00.0",hw_model="NVIDIA H100 80GB HBM3",hw_driver_version="570.133.20",contador_simulated="true"} 1"#;
+    assert!(lines(&text, "contador_gpu_info").contains(&board), "{text}");
     // Twice is once: an export that is mounted twice.
     let mut twice = Measures::default();
     for _ in 0..2 {
@@ -106,22 +114,29 @@ fn dcgm_exporters_names_units_and_labels_are_kept() {
     let text = text(&latest, now, true);
     let gpu =
         r#"gpu="3",UUID="GPU-1",pci_bus_id="00000000:3B:00.0",device="nvidia5",modelName="NVIDIA H100 80GB HBM3""#;
+    // The GPU instance's profile, of a compute instance that is a part of it; and what it tells itself is not its GPU's.
+    let of_instance = r#"GPU_I_PROFILE="2g.20gb",GPU_I_ID="7""#;
     let rest = r#"Hostname="node-a",DCGM_FI_DRIVER_VERSION="570.133.20""#;
     for (name, labels, value) in [
         ("DCGM_FI_DEV_POWER_USAGE", rest.to_owned(), "123.456"),
         ("DCGM_FI_DEV_SM_CLOCK", rest.to_owned(), "1980"),
         ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", rest.to_owned(), "9007199254740992"),
         ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", rest.to_owned(), "3072"),
-        ("DCGM_FI_DEV_XID_ERRORS", format!(r#"{rest},err_code="79",err_msg="GPU has fallen off the bus""#), "79"),
-        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", format!(r#"GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",{rest}"#), "0.25"),
+        ("DCGM_FI_DEV_XID_ERRORS", format!(r#"{rest},err_code="79",err_msg="the GPU has fallen off the bus""#), "79"),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", format!(r#"{of_instance},{rest}"#), "0.25"),
+        ("DCGM_FI_PROF_PCIE_TX_BYTES", rest.to_owned(), "4096"),
+        ("DCGM_FI_DEV_FB_USED", format!(r#"{of_instance},{rest}"#), "1024"),
+        ("DCGM_FI_DEV_POWER_VIOLATION", rest.to_owned(), "1250000"),
+        ("DCGM_FI_DEV_THERMAL_VIOLATION", rest.to_owned(), "0"),
     ] {
         assert_eq!(lines(&text, name), [format!("{name}{{{gpu},{labels}}} {value}")]);
     }
-    let used = lines(&text, "DCGM_FI_DEV_FB_USED");
-    assert!(
-        used.iter().any(|line| line.ends_with(" 1.5")) && used.iter().any(|line| line.ends_with(" 1024")),
-        "{used:?}"
-    );
+    assert!(text.contains("# TYPE DCGM_FI_DEV_POWER_VIOLATION counter\n"));
+    let whole = Latest::new(Duration::from_secs(1));
+    whole.identified(vec![device(GPU, &[])]);
+    whole.device(GPU, measures(&[(names::GPU_MEMORY_USAGE, &[], Number::Whole(3 << 19))]), now);
+    let used = r#"DCGM_FI_DEV_FB_USED{UUID="GPU-1",device="nvidia",Hostname="node-a"} 1.5"#;
+    assert_eq!(lines(&self::text(&whole, now, true), "DCGM_FI_DEV_FB_USED"), [used], "with its fraction of a MiB");
     assert!(text.contains("# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n"));
     for absent in ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_VGPU_LICENSE_STATUS"] {
         assert!(!text.contains(absent), "{absent}");
@@ -187,6 +202,35 @@ fn each_owner_that_holds_a_device_now_has_a_series_and_no_other() {
     assert!(text(&latest, now, false).contains(r#"contador_owner_kind="unattributed"} 1"#));
     latest.hold(GPU, [].into_iter());
     assert_eq!(lines(&text(&latest, now, false), "contador_gpu_owner_info"), [""; 0]);
+}
+
+/// How old a sensor's answer is, and for how long it is stuck, is told once, whoever tells it.
+#[test]
+fn the_age_of_a_sensor_is_there_once() {
+    let (latest, now) = (Latest::new(Duration::from_secs(1)), Instant::now());
+    split(&latest, now);
+    let telemetry = Telemetry::new().unwrap();
+    for sensor in [GPU, "owners"] {
+        telemetry.sensor_answered.with_label_values(&[sensor]).set(1.0);
+        telemetry.sensor_stuck.with_label_values(&[sensor]).set(7.0);
+    }
+    let mut stuck = Measures::default();
+    let of = vec![(names::SENSOR, "/data".into())];
+    stuck.add_with(names::SENSOR_STUCK, &[], of, Reading::Value(Number::Whole(9)));
+    latest.sensor("mounts", stuck, now);
+    let text = Exposition::new(latest, "node-a", false).text(&telemetry, now).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let sensors = |name| -> Vec<&str> {
+        lines(&text, name)
+            .iter()
+            .map(|line| line.split_once("contador_sensor=\"").unwrap().1)
+            .map(|rest| rest.split_once('"').unwrap().0)
+            .collect()
+    };
+    assert_eq!(sensors("contador_sensor_age_seconds"), [GPU, INSTANCE, "mounts", "owners"]);
+    assert!(text.contains("contador_sensor_age_seconds{contador_sensor=\"GPU-1\"} 0\n"), "its stream's own");
+    assert_eq!(sensors("contador_sensor_stuck_seconds"), ["/data", GPU, "owners"]);
+    assert!(!text.contains("contador_agent_sensor_age") && !text.contains("contador_agent_sensor_stuck"));
 }
 
 #[test]

@@ -21,11 +21,11 @@ use crate::config::Config;
 use crate::exposition::Latest;
 use crate::http::Health;
 use crate::ledger::checkpoint::{CheckpointFile, Loaded};
-use crate::ledger::{self, Ledger};
+use crate::ledger::{self, Ledger, Tick};
 use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
-use crate::sensors::{GpuIdentity, Measure, Measures};
+use crate::sensors::{GpuIdentity, GpuSample, Measure, Measures};
 use crate::telemetry::Telemetry;
 
 /// How often devices are described again, in milliseconds.
@@ -284,34 +284,46 @@ impl Node {
             fresh = asked_ms == instant_ms;
             self.owners = owners;
         }
-        for mut sample in answer.samples {
+        let mut stale_boards: Vec<String> = Vec::new();
+        for sample in answer.samples {
             let simulated = answer.simulated;
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
             // What the ledger has covered must be asked before it takes this tick.
             if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
                 samples::gpu(points, &sample, simulated, described);
             }
-            // A MIG instance is sampled and not booked: its GPU is, whole, and would be counted twice.
-            if sample.parent.is_some() {
-                self.latest.device(&sample.uuid, sample.measures, Instant::now());
+            // A MIG instance is sampled and not booked: its GPU, which comes before it, is, whole, and would be counted twice.
+            // Whose it is, is shown.
+            if let Some(parent) = &sample.parent {
+                let stale = stale_boards.contains(parent);
+                let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
+                self.show_device(sample, tick.as_ref());
                 continue;
             }
             let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
             let limit_ms = ledger::gap_limit_ms(self.interval);
             let covered = self.ledger.covered_ms(&sample.uuid);
             let stale = covered.is_none_or(|covered| sample.ts_ms + interval_ms - covered > limit_ms);
+            if stale {
+                stale_boards.push(sample.uuid.clone());
+            }
             let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
-            self.latest.device(&sample.uuid, std::mem::take(&mut sample.measures), Instant::now());
-            if let Some(tick) = tick {
-                self.latest.hold(&sample.uuid, tick.holders.iter().map(|holder| &holder.owner));
-                if self.books() {
-                    self.ledger.tick(tick, self.interval);
-                }
+            self.show_device(sample, tick.as_ref());
+            if let Some(tick) = tick.filter(|_| self.books()) {
+                self.ledger.tick(tick, self.interval);
             }
         }
         let ignored = self.ledger.ignored_ticks();
         self.telemetry.ledger_ignored.inc_by(ignored.saturating_sub(self.ignored_ticks));
         self.ignored_ticks = ignored;
+    }
+
+    /// Puts a device's values, and if it is known, who holds it, at `/metrics`.
+    fn show_device(&self, sample: GpuSample, tick: Option<&Tick>) {
+        self.latest.device(&sample.uuid, sample.measures, Instant::now());
+        if let Some(tick) = tick {
+            self.latest.hold(&sample.uuid, tick.holders.iter().map(|holder| &holder.owner));
+        }
     }
 }
 

@@ -30,20 +30,17 @@ impl Host {
         let memory: Meminfo = self.file("meminfo", "memory as in proc_meminfo(5)", Meminfo::from_file)?;
         let load: LoadAverage = self.file("loadavg", "load averages as in proc_loadavg(5)", LoadAverage::from_file)?;
         let cpu = &stat.total;
-        // The kernel counts guests a second time, in user and nice.
-        let guest = cpu.guest_ms().unwrap_or(0);
-        let guest_nice = cpu.guest_nice_ms().unwrap_or(0);
+        // The kernel counts guests in user and nice, and a second time as guests, which is not taken.
         Ok(HostSample {
             ts_ms,
-            cpu_user_ms: cpu.user_ms().saturating_sub(guest),
-            cpu_nice_ms: cpu.nice_ms().saturating_sub(guest_nice),
+            cpu_user_ms: cpu.user_ms(),
+            cpu_nice_ms: cpu.nice_ms(),
             cpu_system_ms: cpu.system_ms(),
             cpu_idle_ms: cpu.idle_ms(),
             cpu_iowait_ms: cpu.iowait_ms().unwrap_or(0),
             cpu_irq_ms: cpu.irq_ms().unwrap_or(0),
             cpu_softirq_ms: cpu.softirq_ms().unwrap_or(0),
             cpu_steal_ms: cpu.steal_ms().unwrap_or(0),
-            cpu_guest_ms: guest.saturating_add(guest_nice),
             cpu_count: u32::try_from(stat.cpu_time.len()).unwrap_or(u32::MAX),
             memory_total_bytes: memory.mem_total,
             memory_available_bytes: memory.mem_available,

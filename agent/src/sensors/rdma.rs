@@ -2,7 +2,8 @@
 //!
 //! Data is counted in words of 4 bytes. A counter that the port's device does not have (no file, or a text such as
 //! `N/A (no PMA)`) is *unsupported*. Each reading asks the device's firmware, so that errors are read every
-//! [`ERRORS_MS`] only; which ports there are is looked up every [`PORTS_MS`], and when one has gone.
+//! [`ERRORS_MS`] only, and the last reading holds in between. Which ports there are is looked up every [`PORTS_MS`], and when
+//! one has gone.
 
 use std::borrow::Cow;
 use std::fs;
@@ -15,7 +16,7 @@ use super::kernel::KernelSample;
 use super::kernel::text::number;
 use super::{Number, Reading};
 
-/// How often errors are read, in milliseconds.
+/// How long a reading of the errors holds, in milliseconds.
 const ERRORS_MS: i64 = 10_000;
 
 /// How often ports are looked up, in milliseconds.
@@ -40,9 +41,8 @@ const ERRORS: [(&str, Fixed); 5] = [
 pub struct Rdma {
     class: PathBuf,
     ports: Vec<Port>,
-    /// Which spans of the wall clock had the last look-up and the last errors.
+    /// Which span of the wall clock had the last look-up.
     looked_up: Option<i64>,
-    errors_read: Option<i64>,
 }
 
 /// One port of a device.
@@ -51,33 +51,35 @@ struct Port {
     device: String,
     number: String,
     counters: PathBuf,
+    /// The span of the wall clock in which errors were last read, and what they were.
+    errors: Option<(i64, [Reading<u64>; ERRORS.len()])>,
 }
 
 impl Rdma {
     /// A reader under `sys_root` (`/sys`).
     pub fn new(sys_root: impl Into<PathBuf>) -> Self {
-        Self { class: sys_root.into().join("class/infiniband"), ports: Vec::new(), looked_up: None, errors_read: None }
+        Self { class: sys_root.into().join("class/infiniband"), ports: Vec::new(), looked_up: None }
     }
 
     /// Every port at `ts_ms` (Unix milliseconds). It does not fail as a whole: each value says why it is missing.
     pub fn sample(&mut self, ts_ms: i64) -> KernelSample {
         let mut sample = KernelSample { ts_ms, ..KernelSample::default() };
-        let span = |of_ms| Some(ts_ms.div_euclid(of_ms));
-        if std::mem::replace(&mut self.looked_up, span(PORTS_MS)) != span(PORTS_MS) {
+        let turn = Some(ts_ms.div_euclid(PORTS_MS));
+        if std::mem::replace(&mut self.looked_up, turn) != turn {
             self.ports = ports(&self.class);
         }
-        let with_errors = std::mem::replace(&mut self.errors_read, span(ERRORS_MS)) != span(ERRORS_MS);
         if self.ports.is_empty() {
             let none = || Reading::Unsupported("there is no RDMA device".into());
             DATA.iter().for_each(|(_, fixed)| sample.measures.add_as(names::RDMA_IO, fixed, none()));
             ERRORS.iter().for_each(|(_, fixed)| sample.measures.add_as(names::RDMA_ERRORS, fixed, none()));
             return sample;
         }
-        for port in &self.ports {
+        for port in &mut self.ports {
             if !port.counters.is_dir() {
                 self.looked_up = None;
                 continue;
             }
+            let errors = port.errors(ts_ms);
             let mut add = |metric, fixed, reading: Reading<u64>| {
                 let of = vec![
                     (names::SYSTEM_DEVICE, Cow::Owned(port.device.clone())),
@@ -89,11 +91,22 @@ impl Rdma {
                 let words = counter(&port.counters.join(name));
                 add(names::RDMA_IO, fixed, words.map(|words| words.saturating_mul(WORD)));
             }
-            for (name, fixed) in ERRORS.iter().filter(|_| with_errors) {
-                add(names::RDMA_ERRORS, fixed, counter(&port.counters.join(name)));
+            for ((_, fixed), count) in ERRORS.into_iter().zip(errors) {
+                add(names::RDMA_ERRORS, fixed, count);
             }
         }
         sample
+    }
+}
+
+impl Port {
+    /// Its errors at `ts_ms` (Unix milliseconds): as they were last read, unless that is too long ago or one has failed.
+    fn errors(&mut self, ts_ms: i64) -> [Reading<u64>; ERRORS.len()] {
+        let span = ts_ms.div_euclid(ERRORS_MS);
+        let held = self.errors.take().filter(|(at, errors)| *at == span && !errors.iter().any(Reading::is_failed));
+        let (_, errors) = held.unwrap_or_else(|| (span, ERRORS.map(|(name, _)| counter(&self.counters.join(name)))));
+        self.errors = Some((span, errors.clone()));
+        errors
     }
 }
 
@@ -110,7 +123,7 @@ fn ports(class: &Path) -> Vec<Port> {
         let dir = class.join(&device).join("ports");
         for number in names(&dir) {
             let counters = dir.join(&number).join("counters");
-            ports.push(Port { device: device.clone(), number, counters });
+            ports.push(Port { device: device.clone(), number, counters, errors: None });
         }
     }
     ports
@@ -158,7 +171,7 @@ mod tests {
     #[test]
     fn words_become_bytes_and_what_a_port_lacks_is_unsupported() {
         let root = tempfile::tempdir().unwrap();
-        port(
+        let dir = port(
             root.path(),
             "mlx5_0",
             1,
@@ -188,9 +201,14 @@ mod tests {
         assert_eq!(error("link_downed").missing().unwrap(), "unsupported (the device says \"N/A (no PMA)\")");
         assert_eq!(error("transmit_discard").missing().unwrap(), "unsupported (the device has no such counter)");
         assert_eq!(sample.measures.iter().count(), 14);
-        // Errors are not read each time.
-        assert_eq!(rdma.sample(1_000).measures.iter().count(), 4);
-        assert_eq!(rdma.sample(ERRORS_MS).measures.iter().count(), 14);
+        // Errors are not read each time, and are there each time: they would come and go at `/metrics`.
+        fs::write(dir.join("symbol_error"), "5\n").unwrap();
+        for (ts_ms, expected) in [(1_000, 3), (ERRORS_MS - 1, 3), (ERRORS_MS, 5), (ERRORS_MS + 1_000, 5)] {
+            let sample = rdma.sample(ts_ms);
+            let symbol = reading(&sample, names::RDMA_ERRORS, (names::ERROR_TYPE, "symbol"), first);
+            assert_eq!(symbol, Some(Reading::Value(Number::Whole(expected))), "{ts_ms}");
+            assert_eq!(sample.measures.iter().count(), 14, "{ts_ms}");
+        }
     }
 
     #[test]

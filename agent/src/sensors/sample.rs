@@ -172,9 +172,9 @@ pub struct DiskSample {
 pub struct HostSample {
     /// When it was taken, in Unix milliseconds.
     pub ts_ms: i64,
-    /// Time in user mode, guests not included, in milliseconds.
+    /// Time in user mode, guests included, in milliseconds.
     pub cpu_user_ms: u64,
-    /// Time in user mode at low priority, guests not included, in milliseconds.
+    /// Time in user mode at low priority, guests included, in milliseconds.
     pub cpu_nice_ms: u64,
     /// Time in kernel mode, in milliseconds.
     pub cpu_system_ms: u64,
@@ -188,8 +188,6 @@ pub struct HostSample {
     pub cpu_softirq_ms: u64,
     /// Time that the hypervisor gave to others, in milliseconds.
     pub cpu_steal_ms: u64,
-    /// Time that guests ran, in milliseconds.
-    pub cpu_guest_ms: u64,
     /// CPUs online.
     pub cpu_count: u32,
     /// Usable memory in bytes.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use contador_schemas::names;
 use tempfile::TempDir;
 
 use super::*;
@@ -23,14 +24,13 @@ fn kernel(stat: &str, meminfo: &str, loadavg: &str) -> (TempDir, Host) {
 }
 
 #[test]
-fn every_value_is_read_in_its_unit_and_guests_count_once() {
+fn every_value_is_read_in_its_unit() {
     let (_root, mut host) = kernel(STAT, MEMINFO, "0.52 1.07 12.30 2/345 6789\n");
     let sample = host.sample(5).expect("a sample");
     // Ticks of 10 ms, as Linux reports them on every architecture that it runs on here.
     let tick = 1_000 / procfs::ticks_per_second();
-    assert_eq!(sample.cpu_user_ms, 900 * tick);
-    assert_eq!(sample.cpu_nice_ms, 180 * tick);
-    assert_eq!(sample.cpu_guest_ms, 120 * tick);
+    assert_eq!(sample.cpu_user_ms, 1_000 * tick);
+    assert_eq!(sample.cpu_nice_ms, 200 * tick);
     assert_eq!((sample.cpu_system_ms, sample.cpu_idle_ms, sample.cpu_iowait_ms), (300 * tick, 4_000 * tick, 50 * tick));
     assert_eq!((sample.cpu_irq_ms, sample.cpu_softirq_ms, sample.cpu_steal_ms), (6 * tick, 7 * tick, 8 * tick));
     assert_eq!(sample.cpu_count, 2);
@@ -41,6 +41,19 @@ fn every_value_is_read_in_its_unit_and_guests_count_once() {
     assert_eq!((sample.swap_total_bytes, sample.swap_free_bytes), (2_000_000 * 1_024, 1_500_000 * 1_024));
     assert_eq!((sample.load_1m, sample.load_5m, sample.load_15m), (0.52, 1.07, 12.3));
     assert_eq!(sample.ts_ms, 5);
+}
+
+/// Guests are in user and nice, as the kernel counts them: modes add up to the time that passed.
+#[test]
+fn the_modes_of_cpu_time_add_up_to_the_wall_time() {
+    let (_root, mut host) = kernel(STAT, MEMINFO, "0.52 1.07 12.30 2/345 6789\n");
+    let measures = host.sample(5).expect("a sample").measures();
+    let modes = measures.iter().filter(|measure| measure.metric == names::CPU_TIME);
+    let sum: f64 = modes.map(|measure| measure.reading.get().expect("a value").f64()).sum();
+    // The first eight columns of /proc/stat; the last two are guests, which are in the first two.
+    let ticks = f64::from(1_000 + 200 + 300 + 4_000 + 50 + 6 + 7 + 8);
+    let hertz = f64::from(u32::try_from(procfs::ticks_per_second()).expect("some hundreds"));
+    assert!((sum - ticks / hertz).abs() < 1e-6, "{sum}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn blank<T>(value: u64) -> Reading<T> {
     Reading::Unsupported(format!("the driver answered the blank value {value}").into())
 }
 
-/// A percentage; above 100 it is dropped and counted, and blank it is absent.
+/// A percentage; above 100, so also where it is blank, it is dropped and counted.
 pub(super) fn percent(value: u32, rejected: &mut u32) -> Reading<f64> {
     if value > 100 {
         *rejected += 1;

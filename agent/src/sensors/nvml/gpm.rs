@@ -9,7 +9,7 @@
 //!   second tick has them.
 //!
 //! Shares are of the device's own part: 1 on a 2g instance says that all of *its* SMs were busy, which are 2/7 of the
-//! board's. A share above 1 cannot be: it is dropped and counted. Rates come in MiB/s and are handed on in bytes.
+//! board's. A share above 1 cannot be: it is dropped and counted, unless it is so by rounding alone, which is 1. Rates come in MiB/s and are handed on in bytes.
 //!
 //! An instance is asked by its GPU instance, so that compute instances that share one have the same values. What the board
 //! has as a whole, its PCIe and NVLink, is not told of instances. What the driver tells of a GPU that is split is the
@@ -31,6 +31,9 @@ use crate::sensors::{Measures, Number, Reading};
 
 /// How far two samples must be apart, in milliseconds.
 const REFRESH_MS: u64 = 100;
+
+/// By how much more than 100 percent a share may be, by rounding.
+const TOLERANCE: f64 = 0.01;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -149,8 +152,8 @@ impl Gpm {
 
 /// A percentage as a share from 0 to 1; what is outside is dropped and counted.
 fn share(percent: Result<f64, NvmlError>, rejected: &mut u32) -> Reading<Number> {
-    checked(percent, rejected, |percent| percent <= 100.0, "0 to 100 percent")
-        .map(|percent| Number::Real(percent / 100.0))
+    checked(percent, rejected, |percent| percent <= 100.0 + TOLERANCE, "0 to 100 percent")
+        .map(|percent| Number::Real(percent.min(100.0) / 100.0))
 }
 
 /// MiB a second as bytes a second; what is below 0 or no number is dropped and counted.
@@ -204,13 +207,24 @@ mod tests {
         assert_eq!(rejected, 6, "what was not answered is not rejected");
     }
 
+    #[test]
+    fn a_share_that_is_above_1_by_rounding_is_1() {
+        let mut rejected = 0;
+        for percent in [100.0, 100.000_1, 100.009] {
+            assert_eq!(share(Ok(percent), &mut rejected), Reading::Value(Number::Real(1.0)), "{percent}");
+        }
+        assert_eq!(rejected, 0);
+        assert!(share(Ok(100.02), &mut rejected).is_failed());
+        assert_eq!(rejected, 1);
+    }
+
     proptest! {
         #[test]
         fn a_share_is_within_0_and_1_or_counted(percent in -10.0f64..1_000.0) {
             let mut rejected = 0;
             match share(Ok(percent), &mut rejected) {
                 Reading::Value(value) => prop_assert!((0.0..=1.0).contains(&value.f64()) && rejected == 0),
-                other => prop_assert!(other.is_failed() && !(0.0..=100.0).contains(&percent) && rejected == 1),
+                other => prop_assert!(other.is_failed() && !(0.0..=100.01).contains(&percent) && rejected == 1),
             }
         }
     }
