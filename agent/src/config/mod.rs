@@ -1,7 +1,7 @@
 //! The configuration, from what is written to what is meant.
 //!
 //! [`raw`] lists every key once: [`key`] says what that is, `read` how a value is read, with its [`units`] and bounds. A
-//! TOML [`file`] is taken apart into the keys that it gives. The first of the command line, the file, the environment and
+//! TOML [`mod@file`] is taken apart into the keys that it gives. The first of the command line, the file, the environment and
 //! the default is what is [`given`]. `validate` makes a [`Config`] of it. A [`fault`] names file, line, value and
 //! expectation. [`show`] tells what is in force and where it is from, and writes the example and the reference.
 
