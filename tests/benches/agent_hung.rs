@@ -22,8 +22,7 @@ use serde_json::json;
 use self::process::Tree;
 
 fn main() {
-    // Cargo runs benchmarks as tests too, without this word: they take minutes, and there is nothing to be tested.
-    if !std::env::args().any(|word| word == "--bench") {
+    if !process::is_benchmark() {
         return;
     }
     let mut seconds = 60;

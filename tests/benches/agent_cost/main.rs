@@ -30,8 +30,7 @@ struct Arguments {
 }
 
 fn main() {
-    // Cargo runs benchmarks as tests too, without this word: they take minutes, and there is nothing to be tested.
-    if !std::env::args().any(|word| word == "--bench") {
+    if !process::is_benchmark() {
         return;
     }
     let arguments = arguments();

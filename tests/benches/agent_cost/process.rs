@@ -3,6 +3,12 @@
 
 use std::fs;
 
+/// Whether this program was started as a benchmark. Cargo runs benchmarks as tests too, without the word that says so: they
+/// take minutes, and there is nothing to be tested.
+pub fn is_benchmark() -> bool {
+    std::env::args().any(|word| word == "--bench")
+}
+
 /// The processes of a tree at one instant.
 pub struct Tree(Vec<u32>);
 
