@@ -289,6 +289,8 @@ async fn a_call_that_hangs_keeps_its_clone_until_it_returns_and_then_the_reload_
     agent.simulator.faults(&format!("{hang}{reload}"));
     agent.until(|agent| !agent.of_kind("driver_lost").is_empty()).await;
     agent.simulator.faults(hang);
+    // Who looks at the topology has the driver open too, until it has heard that it is gone.
+    agent.wait_for_handles(1);
     agent.ticks(10).await;
     assert_eq!(agent.simulator.inits(), 1, "the library is not closed under the call");
     assert_eq!(agent.telemetry.abandoned_threads.get(), 1);

@@ -137,8 +137,13 @@ impl Agent {
 
     /// Waits, without a round, until nobody has the driver open.
     pub fn wait_for_release(&self) {
+        self.wait_for_handles(0);
+    }
+
+    /// Waits, without a round, until no more than so many handles of the driver are held.
+    pub fn wait_for_handles(&self, held: u32) {
         let begun = Instant::now();
-        while self.simulator.inits() > 0 {
+        while self.simulator.inits() > held {
             assert!(begun.elapsed() < PATIENCE, "{} handles are held", self.simulator.inits());
             std::thread::sleep(Duration::from_millis(1));
         }
