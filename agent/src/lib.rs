@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod errors;
 pub mod exposition;
 pub mod http;
 pub mod ledger;

@@ -254,7 +254,7 @@ fn leave_checkpoint(state: &Path) -> i64 {
         };
         ledger.tick(tick, Duration::from_secs(1));
     }
-    CheckpointFile::new(state).store(&checkpoint::encode(&ledger, b"").unwrap(), true).unwrap();
+    CheckpointFile::new(state).store(&checkpoint::encode(&ledger, std::iter::empty()).unwrap(), true).unwrap();
     killed
 }
 

@@ -12,15 +12,16 @@ use watch_support::{Agent, scenario, uuid};
 
 const ROUNDS: i64 = 10_000;
 
-/// The names of threads, how many files are open, and resident memory in KiB.
-fn size() -> (Vec<String>, usize, u64) {
+/// The GPUs, the driver, the owners and the readers of the kernel: when all are slow at once, each has a thread for a while.
+const SENSORS: usize = 3 + 1 + 1 + 8;
+
+/// How many threads there are, how many files are open, and resident memory in KiB.
+fn size() -> (usize, usize, u64) {
     let entries = |folder: &str| std::fs::read_dir(folder).unwrap().count();
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
-    let mut threads: Vec<String> =
-        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok()).collect();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     // The runtime's own pool for writing files grows and shrinks as it is used, within its bounds.
-    threads.retain(|name| !name.starts_with("tokio-"));
-    threads.sort();
+    let threads = names.filter(|name| !name.starts_with("tokio-")).count();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     let kib = resident.trim().trim_end_matches(" kB").parse().unwrap();
@@ -50,7 +51,8 @@ async fn with_a_call_that_hangs_for_ever_no_round_is_missed_and_nothing_grows() 
     }
     let (threads, files, kib) = first.unwrap();
     let last = size();
-    assert_eq!((last.0, last.1), (threads, files), "threads and open files");
+    assert!(last.0 <= threads + SENSORS, "{threads} threads grew to {}", last.0);
+    assert_eq!(last.1, files, "open files");
     assert!(last.2 < kib + 2_048, "{kib} KiB grew to {} KiB", last.2);
     let every: BTreeSet<i64> = (0..=ROUNDS).collect();
     assert_eq!(every.difference(&sampled).count(), 0, "the GPU that answers was sampled in every round");

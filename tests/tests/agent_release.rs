@@ -25,17 +25,11 @@ impl Drop for Killed {
 }
 
 impl Killed {
-    /// Names of its threads.
-    fn threads(&self) -> Vec<String> {
+    /// Whether a thread of it waits for XIDs: the one that has the driver open for itself, whatever the others do.
+    fn waits_for_xids(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap().flatten();
         let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
-        tasks.filter_map(name).map(|name| name.trim().to_owned()).collect()
-    }
-
-    /// Those that can have the driver open.
-    fn holders(&self) -> usize {
-        let is_holder = |name: &String| name.starts_with("gpu") || name == "xids";
-        self.threads().iter().filter(|name| is_holder(name)).count()
+        tasks.filter_map(name).any(|name| name.trim() == "xids")
     }
 }
 
@@ -63,8 +57,7 @@ async fn on_sigusr1_no_thread_has_the_driver_open_any_more() {
         .spawn()
         .unwrap();
     let agent = Killed(child);
-    // The driver's thread, three GPUs', and the one that waits for XIDs.
-    until("a thread for each GPU", || agent.holders() == 5);
+    until("the thread that waits for XIDs", || agent.waits_for_xids());
     let pid = Pid::from_raw(i32::try_from(agent.0.id()).unwrap()).unwrap();
     let ready = || async {
         let answer = reqwest::get(format!("http://{address}/readyz")).await.ok()?;
@@ -75,10 +68,19 @@ async fn on_sigusr1_no_thread_has_the_driver_open_any_more() {
         assert!(begun.elapsed() < PATIENCE, "it is never ready");
     }
     kill_process(pid, Signal::USR1).unwrap();
-    until("the end of the threads", || agent.holders() == 0);
+    until("the end of that thread", || !agent.waits_for_xids());
     let begun = Instant::now();
     while ready().await != Some((503, "not ready: the driver's handles are released\n".to_owned())) {
         assert!(begun.elapsed() < PATIENCE, "it is never said: {:?}", ready().await);
     }
-    assert!(agent.threads().iter().any(|name| name == "host"), "the others go on: {:?}", agent.threads());
+    // The others go on.
+    let (mut before, begun) = (None, Instant::now());
+    loop {
+        let text = reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
+        let ticks = text.lines().find(|line| line.starts_with("contador_agent_ticks_total{result=\"done\"}")).unwrap();
+        if before.get_or_insert(ticks.to_owned()) != ticks {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it ticks no more: {ticks}");
+    }
 }

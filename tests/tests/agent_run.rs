@@ -103,7 +103,7 @@ async fn a_held_gpu_is_metered_and_the_minutes_that_were_missed_conserve() {
         energy_mj: Some(counter),
     };
     ledger.tick(last, Duration::from_secs(1));
-    CheckpointFile::new(state.path()).store(&checkpoint::encode(&ledger, b"").unwrap(), true).unwrap();
+    CheckpointFile::new(state.path()).store(&checkpoint::encode(&ledger, std::iter::empty()).unwrap(), true).unwrap();
 
     let collector = Collector::default();
     let running = collector.start(free_address(), &[Zstd]).await;

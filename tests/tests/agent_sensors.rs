@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use contador_agent::sensors::{
-    Answer, GpuSample, Gpus, Number, NvmlLibrary, ProcessKind, Reading, SensorError, SensorThread,
+    Answer, GpuSample, Gpus, Number, NvmlLibrary, ProcessKind, Reading, SensorError, SensorTask,
 };
 
 use contador_schemas::names;
@@ -187,7 +187,7 @@ fn the_simulator_is_found_beside_the_program() {
 fn a_gpu_sensor_runs_on_its_own_thread() {
     let simulator = Simulator::new("[[gpu]]\nmodel = \"l4\"\ncount = 2");
     let path = simulator.path();
-    let mut sensor = SensorThread::spawn("nvml", move || {
+    let mut sensor = SensorTask::spawn("nvml", move || {
         let mut gpus = Gpus::open(&NvmlLibrary::at(path), Path::new("/proc"));
         move |ts_ms| gpus.as_mut().map(|gpus| gpus.sample_all(ts_ms)).map_err(|error| error.to_string())
     })

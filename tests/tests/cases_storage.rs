@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contador_agent::config::{Config, Overrides};
-use contador_agent::run::look::look;
+use contador_agent::probe::take::{PATIENCE, Prober};
 use contador_agent::sensors::mounts::probe::Usage;
-use contador_agent::sensors::{Cgroups, Disks, KernelSample, MountOptions, Mounts, Nfs, Number};
+use contador_agent::sensors::{Cgroups, Disks, KernelSample, MountOptions, Mounts, Nfs, Number, NvmlLibrary};
 use contador_schemas::names;
 use contador_tests::hung_mount::HungMount;
 use storage_support::{Machine, counted, mounts_seen, reachable, value};
@@ -198,13 +198,16 @@ fn s4_a_single_look_does_not_wait_for_a_dead_mount() {
     let _alone = alone();
     let hung = HungMount::new();
     let config = Config::load(None, &Overrides::default()).unwrap();
-    let seen = look(&config, &[std::process::id()], 1_790_000_000_000, Duration::from_secs(2));
+    let library = NvmlLibrary::at("/nonexistent/libnvidia-ml.so.1");
+    let mut prober = Prober::start(&config, library).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let seen = runtime.block_on(prober.take(PATIENCE)).unwrap().sensors;
     let names: Vec<&str> = seen.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["mounts", "nfs", "psi", "network", "rdma", "cgroup"]);
-    let mounts = seen[0].1.as_ref().unwrap();
-    assert_eq!(mounts.ts_ms, 1_790_000_000_000);
+    assert_eq!(names, ["disks", "host", "mounts", "nfs", "psi", "network", "rdma", "cgroup"]);
+    let measures = seen[2].1.value().unwrap().clone();
     if let Ok(hung) = &hung {
-        assert_eq!(reachable(mounts, hung.point().to_str().unwrap()), Some(0));
+        let mounts = KernelSample { measures, ..KernelSample::default() };
+        assert_eq!(reachable(&mounts, hung.point().to_str().unwrap()), Some(0));
     }
 }
 

@@ -14,10 +14,10 @@ use contador_agent::config::{Config, Overrides};
 use contador_agent::http::Health;
 use contador_agent::outbox::{Keeper, Kind};
 use contador_agent::run::Options;
-use contador_agent::run::kernel::kernel_sensors;
+use contador_agent::run::kernel::{KernelSensor, kernel_sensors};
 use contador_agent::run::node::Node;
 use contador_agent::sensors::mounts::probe::{Ask, statvfs};
-use contador_agent::sensors::{Answer, Disks, Host, KernelSample, Mounts, NvmlLibrary, SensorThread};
+use contador_agent::sensors::{Answer, Crew, KernelSample, Mounts, NvmlLibrary, SensorTask};
 use contador_agent::telemetry::Telemetry;
 use contador_schemas::names;
 use contador_tests::hung_mount::HungMount;
@@ -115,34 +115,21 @@ async fn with_a_hung_mount_every_other_sensor_goes_on_and_nothing_grows() {
 /// The sensors' own threads.
 async fn flat(config: &Config, point: &str, home: &str, ask: Ask) {
     let pids = Arc::new(Mutex::new(vec![std::process::id()]));
-    let readers = kernel_sensors(config, &pids).into_iter().filter(|(name, ..)| *name != "mounts");
+    let readers = kernel_sensors(config, &pids).into_iter().filter(|sensor| sensor.name != "mounts");
+    // As in the loop, all of them on the threads of one crew.
+    let crew = Crew::start().unwrap();
     let mut kernel: Vec<_> =
-        readers.map(|(name, make)| (name, SensorThread::spawn(name, move || make()).unwrap())).collect();
+        readers.map(|KernelSensor { name, make, .. }| (name, SensorTask::on(&crew, name, move || make()))).collect();
     let mut mounts = Mounts::asking(config.roots.proc.clone(), config.mounts.clone(), ask);
     let mounts =
-        SensorThread::spawn("mounts", move || move |ts_ms| mounts.sample(ts_ms).map_err(|error| error.to_string()));
-    kernel.push(("mounts", mounts.unwrap()));
-    assert_eq!(kernel.len(), 6);
-    let roots = config.roots.clone();
-    let mut disks = SensorThread::spawn("disks", move || {
-        let mut disks = Disks::new(roots.proc.clone(), roots.sys.clone());
-        move |ts_ms| disks.sample(ts_ms).unwrap().len()
-    })
-    .unwrap();
-    let proc = config.roots.proc.clone();
-    let mut host = SensorThread::spawn("host", move || {
-        let mut host = Host::new(proc);
-        move |ts_ms| host.sample(ts_ms).unwrap().ts_ms
-    })
-    .unwrap();
+        SensorTask::on(&crew, "mounts", move || move |ts_ms| mounts.sample(ts_ms).map_err(|error| error.to_string()));
+    kernel.push(("mounts", mounts));
+    assert_eq!(kernel.len(), 8);
     let mut before = None;
     let (mut lost, mut home_up) = (0, 0);
     for tick in 0..TICKS {
         let ts_ms = tick * 1_000;
-        assert!(disks.request(ts_ms) && host.request(ts_ms));
         assert!(kernel.iter_mut().all(|(_, thread)| thread.request(ts_ms)));
-        assert!(matches!(disks.collect(far()).await, Answer::Ready(_)), "tick {tick}");
-        assert_eq!(host.collect(far()).await, Answer::Ready(ts_ms));
         for (name, thread) in &mut kernel {
             let Answer::Ready(sample) = thread.collect(far()).await else { panic!("{name} hangs at tick {tick}") };
             let sample: KernelSample = sample.unwrap();
@@ -159,7 +146,9 @@ async fn flat(config: &Config, point: &str, home: &str, ask: Ask) {
         }
     }
     let (before, after) = (before.unwrap(), Process::now());
-    assert_eq!((after.threads, after.files), (before.threads, before.files));
+    // When all are slow at once, each has a thread for a while.
+    assert!(after.threads <= before.threads + kernel.len(), "{before:?}, {after:?}");
+    assert_eq!(after.files, before.files);
     assert!(after.resident < before.resident + GROWTH, "{before:?}, {after:?}");
     // Every 5 s it is said to be unreachable, from the second probe on.
     assert_eq!(lost, u64::try_from(TICKS).unwrap() / 5 - 1);

@@ -67,7 +67,7 @@ pub(super) fn push_size(written: &Written) -> Result<usize, &'static str> {
 
 pub(super) fn endpoint(written: &Written) -> Result<String, &'static str> {
     let text = text(written)?;
-    let uri: axum::http::Uri = text.parse().map_err(|_| KEY)?;
+    let uri: http::Uri = text.parse().map_err(|_| KEY)?;
     match uri.scheme_str() {
         Some("http") if uri.host().is_some() && matches!(uri.path(), "" | "/") => Ok(text.to_owned()),
         _ => Err(KEY),

@@ -18,6 +18,9 @@ const AT_LEAST: Duration = Duration::from_secs(5);
 /// How long the age of a stream that has ended is shown.
 const FORGET: Duration = Duration::from_secs(3_600);
 
+/// The sensor whose sample has only those mounts that have answered.
+const ONE_BY_ONE: &str = "mounts";
+
 /// Metrics that the agent makes itself: they say nothing about whether the device has answered.
 const MADE: [&str; 4] = [names::STATUS, names::ERRORS, names::GPU_XID_LAST, names::GPU_XIDS];
 
@@ -141,16 +144,24 @@ impl Latest {
         self.put(uuid, true, measures, now, self.lifetime);
     }
 
-    /// Takes over what a sensor of the node measured at `now`. Its measures tell disks and mounts apart themselves. Nothing
-    /// at all means that it was not its turn.
-    pub fn sensor(&self, name: &str, measures: Measures, now: Instant) {
-        self.sensor_every(name, measures, now, Duration::ZERO);
-    }
-
-    /// The same, of a sensor that is asked less often than the others.
-    pub fn sensor_every(&self, name: &str, measures: Measures, now: Instant, interval: Duration) {
-        if !measures.is_empty() {
-            self.put(name, false, measures, now, lifetime(interval).max(self.lifetime));
+    /// Takes over what a sensor of the node measured at `now`, which holds for `every`: as long as an interval, at least. Its
+    /// measures tell disks and mounts apart themselves. Nothing at all means that it was not its turn. Mounts answer one by
+    /// one, each at its own time: each is a stream of its own, so that one does not take the place of the others.
+    pub fn sensor(&self, name: &str, measures: Measures, now: Instant, every: Duration) {
+        let lifetime = lifetime(every).max(self.lifetime);
+        let mut mounts: BTreeMap<String, Measures> = BTreeMap::new();
+        let mut own = Measures::default();
+        for measure in measures {
+            let is_point = |(key, _): &(&str, &str)| *key == names::MOUNTPOINT && name == ONE_BY_ONE;
+            let point = measure.attributes().find(is_point).map(|(_, point)| point.to_owned());
+            match point {
+                Some(point) => mounts.entry(point).or_default().push(measure),
+                None => own.push(measure),
+            }
+        }
+        let named = std::iter::once((name.to_owned(), own)).chain(mounts);
+        for (stream, measures) in named.filter(|(_, measures)| !measures.is_empty()) {
+            self.put(&stream, false, measures, now, lifetime);
         }
     }
 

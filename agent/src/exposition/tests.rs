@@ -101,7 +101,7 @@ fn what_is_there_is_shown_and_what_is_not_has_no_series() {
         let mount = vec![(names::MOUNTPOINT, "/a\"b\\c\n".into())];
         twice.add_with(names::MOUNT_REACHABLE, &[], mount, Reading::Value(Number::Whole(1)));
     }
-    latest.sensor("mounts", twice, now);
+    latest.sensor("mounts", twice, now, Duration::ZERO);
     let mounts = self::text(&latest, now, false);
     let escaped = r#"contador_mount_reachable{system_filesystem_mountpoint="/a\"b\\c\n"} 1"#;
     assert_eq!(lines(&mounts, "contador_mount_reachable"), [escaped]);
@@ -148,14 +148,14 @@ fn dcgm_exporters_names_units_and_labels_are_kept() {
 fn d15_values_expire_and_their_age_stays() {
     let (latest, start) = (Latest::new(Duration::from_secs(1)), Instant::now());
     split(&latest, start);
-    latest.sensor("host", measures(&[(names::CPU_COUNT, &[], Number::Whole(8))]), start);
+    latest.sensor("host", measures(&[(names::CPU_COUNT, &[], Number::Whole(8))]), start, Duration::ZERO);
     latest.hold(GPU, [Owner { department: "research".into(), ..Owner::default() }].iter());
     let at = |seconds| start + Duration::from_secs(seconds);
     let fresh = text(&latest, at(4), false);
     assert_eq!(lines(&fresh, "hw_power_watts").len(), 1);
     assert_eq!(lines(&fresh, "contador_gpu_owner_info").len(), 1);
     // The host goes on, the GPUs hang.
-    latest.sensor("host", measures(&[(names::CPU_COUNT, &[], Number::Whole(8))]), at(6));
+    latest.sensor("host", measures(&[(names::CPU_COUNT, &[], Number::Whole(8))]), at(6), Duration::ZERO);
     let stale = text(&latest, at(6), true);
     for gone in ["hw_power_watts", "contador_gpu_owner_info", "DCGM_FI_DEV_POWER_USAGE"] {
         assert_eq!(lines(&stale, gone), [""; 0], "{gone}");
@@ -217,7 +217,7 @@ fn the_age_of_a_sensor_is_there_once() {
     let mut stuck = Measures::default();
     let of = vec![(names::SENSOR, "/data".into())];
     stuck.add_with(names::SENSOR_STUCK, &[], of, Reading::Value(Number::Whole(9)));
-    latest.sensor("mounts", stuck, now);
+    latest.sensor("mounts", stuck, now, Duration::ZERO);
     let text = Exposition::new(latest, "node-a", false).text(&telemetry, now).unwrap();
     let text = String::from_utf8(text).unwrap();
     let sensors = |name| -> Vec<&str> {

@@ -8,7 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::Shared;
-use crate::outbox::send::chain;
+use crate::errors::chain;
 
 /// Whether the sensors answer, and if not, why. Clones share it.
 #[derive(Clone, Debug)]

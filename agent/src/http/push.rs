@@ -12,8 +12,8 @@ use serde_json::json;
 use super::Shared;
 use super::hdr::{self, HdrError};
 use super::params::{self, Params};
+use crate::errors::chain;
 use crate::outbox::encode::histogram::{self, Latency};
-use crate::outbox::send::chain;
 use crate::outbox::{Kind, SpoolError};
 
 /// Why a push was not kept.

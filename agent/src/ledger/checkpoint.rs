@@ -144,17 +144,24 @@ fn reserve(file: &File, bytes: u64) {
     }
 }
 
-/// The bytes of a checkpoint of `ledger` and the samples that the spool may lack.
+/// The bytes of a checkpoint of `ledger` and the samples that the spool may lack, in parts.
 ///
 /// # Errors
 /// [`CheckpointError::Encode`].
-pub fn encode(ledger: &Ledger, samples: &[u8]) -> Result<Vec<u8>, CheckpointError> {
-    let mut body = serde_json::to_vec(ledger)?;
-    let json = body.len();
-    body.extend_from_slice(samples);
-    let crc = crc32fast::hash(&body);
-    let mut bytes = format!("{MAGIC} {VERSION} {crc:08x} {json} {}\n", samples.len()).into_bytes();
-    bytes.append(&mut body);
+pub fn encode<'s>(
+    ledger: &Ledger,
+    samples: impl Iterator<Item = &'s [u8]> + Clone,
+) -> Result<Vec<u8>, CheckpointError> {
+    let json = serde_json::to_vec(ledger)?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&json);
+    samples.clone().for_each(|part| crc.update(part));
+    let length: usize = samples.clone().map(<[u8]>::len).sum();
+    let header = format!("{MAGIC} {VERSION} {:08x} {} {length}\n", crc.finalize(), json.len());
+    let mut bytes = Vec::with_capacity(header.len() + json.len() + length);
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend_from_slice(&json);
+    samples.for_each(|part| bytes.extend_from_slice(part));
     Ok(bytes)
 }
 
@@ -201,7 +208,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = CheckpointFile::new(dir.path());
         assert_eq!(file.load().unwrap(), Loaded::Nothing);
-        let mut bytes = encode(&Ledger::default(), b"samples").unwrap();
+        let mut bytes = encode(&Ledger::default(), [&b"sam"[..], b"ples"].into_iter()).unwrap();
         file.store(&bytes, true).unwrap();
         assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default(), b"samples".to_vec()));
         // One of the version before.
@@ -225,11 +232,11 @@ mod tests {
             (std::os::unix::fs::MetadataExt::ino(&metadata), metadata.len())
         };
         for samples in [&b"a"[..], b"b"] {
-            file.store(&encode(&Ledger::default(), samples).unwrap(), true).unwrap();
+            file.store(&encode(&Ledger::default(), [samples].into_iter()).unwrap(), true).unwrap();
         }
         let (current, spare) = (inode("ledger.checkpoint"), inode("ledger.new"));
         for samples in 1..15_000 {
-            let bytes = encode(&Ledger::default(), &vec![7; samples]).unwrap();
+            let bytes = encode(&Ledger::default(), [&vec![7; samples][..]].into_iter()).unwrap();
             if samples % 1_000 == 0 {
                 file.store(&bytes, samples % 2_000 == 0).unwrap();
                 assert_eq!(file.load().unwrap(), Loaded::Ledger(Box::default(), vec![7; samples]));

@@ -24,6 +24,15 @@ pub struct Keeper {
     telemetry: Telemetry,
 }
 
+/// Why nothing was kept.
+#[derive(Debug)]
+pub enum Lost<E> {
+    /// What had to be done first has failed.
+    Refused(E),
+    /// The thread has panicked; whether it was done first is not known.
+    Panicked(SpoolError),
+}
+
 impl Keeper {
     /// Opens the spool in `dir`.
     ///
@@ -46,28 +55,41 @@ impl Keeper {
     /// # Errors
     /// [`SpoolError`] of the first that can't be kept, with the number of those before it.
     pub async fn append(&self, records: Vec<Record>) -> Result<usize, (usize, SpoolError)> {
+        match self.append_after(|| Ok::<_, std::convert::Infallible>(()), records).await {
+            Ok(appended) => appended,
+            Err(Lost::Refused(never)) => match never {},
+            Err(Lost::Panicked(error)) => Err((0, error)),
+        }
+    }
+
+    /// Does `first`, on the thread that the spool is used on, and then what [`Keeper::append`] does; nothing of it when `first`
+    /// has failed.
+    ///
+    /// # Errors
+    /// [`Lost`] when `first` failed. What can't be kept after it is within the value.
+    pub async fn append_after<E: Send + 'static>(
+        &self,
+        first: impl FnOnce() -> Result<(), E> + Send + 'static,
+        records: Vec<Record>,
+    ) -> Result<Result<usize, (usize, SpoolError)>, Lost<E>> {
         let telemetry = self.telemetry.clone();
         let dropping = Arc::clone(&self.dropping);
-        let result = self
-            .with(move |spool| {
-                for (index, record) in records.iter().enumerate() {
-                    let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
-                    if appended.dropped_samples > 0 {
-                        telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
-                        if !dropping.swap(true, Ordering::Relaxed) {
-                            let dropped = appended.dropped_samples;
-                            tracing::warn!(dropped, "the spool or its disk is full, the oldest samples go");
-                        }
+        let append = move |spool: &mut Spool| {
+            for (index, record) in records.iter().enumerate() {
+                let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
+                if appended.dropped_samples > 0 {
+                    telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
+                    if !dropping.swap(true, Ordering::Relaxed) {
+                        let dropped = appended.dropped_samples;
+                        tracing::warn!(dropped, "the spool or its disk is full, the oldest samples go");
                     }
                 }
-                Ok(records.len())
-            })
-            .await;
+            }
+            Ok(records.len())
+        };
+        let result = self.with(move |spool| first().map(|()| append(spool))).await;
         self.more.notify_one();
-        match result {
-            Ok(result) => result,
-            Err(error) => Err((0, error)),
-        }
+        result.map_err(Lost::Panicked)?.map_err(Lost::Refused)
     }
 
     /// Keeps one record.

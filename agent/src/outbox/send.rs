@@ -6,18 +6,16 @@
 
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
-use prost::Message as _;
 use tokio_util::sync::CancellationToken;
-use tonic::codec::CompressionEncoding;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use super::answer::{self, Answer, Cause};
 use super::keeper::Keeper;
 use super::queue::{Batch, SpoolError};
 use super::spool::Lane;
+use super::wire::{self, Wire};
 use crate::config::Compression;
+use crate::errors::chain;
 use crate::telemetry::Telemetry;
 
 /// Most bytes that one request is made of, before compression; a single greater record goes alone.
@@ -51,7 +49,7 @@ pub struct Destination {
 /// sent stays in the spool.
 pub async fn run(keeper: Keeper, destination: Destination, telemetry: Telemetry, closing: CancellationToken) {
     let mut sender = Sender {
-        channel: destination.endpoint.connect_lazy(),
+        wire: Wire::new(destination.endpoint.connect_lazy()),
         compression: destination.compression,
         keeper,
         telemetry,
@@ -99,7 +97,7 @@ enum Step {
 }
 
 struct Sender {
-    channel: Channel,
+    wire: Wire,
     compression: Compression,
     keeper: Keeper,
     telemetry: Telemetry,
@@ -139,7 +137,7 @@ impl Sender {
                 }
                 if cause == Cause::Suspect {
                     self.suspicions += 1;
-                    if self.suspicions >= MAX_SUSPICIONS {
+                    if self.suspicions >= MAX_SUSPICIONS || !wire::is_request(&batch.records) {
                         return self.refused(lane, batch, &reason).await;
                     }
                 }
@@ -157,20 +155,8 @@ impl Sender {
     }
 
     /// Sends one request made of the whole batch.
-    async fn ask(&self, batch: &Batch) -> Answer {
-        // Encoded messages one after the other are the encoding of one message with all their parts.
-        let bytes = batch.records.iter().map(|record| record.payload.as_slice()).collect::<Vec<_>>().concat();
-        let request = match ExportMetricsServiceRequest::decode(bytes.as_slice()) {
-            Ok(request) => request,
-            Err(error) => return Answer::Refused(format!("not an OTLP request: {error}")),
-        };
-        let mut client = MetricsServiceClient::new(self.channel.clone());
-        match self.compression {
-            Compression::Zstd => client = client.send_compressed(CompressionEncoding::Zstd),
-            Compression::Gzip => client = client.send_compressed(CompressionEncoding::Gzip),
-            Compression::None => {}
-        }
-        answer::of(client.export(request).await.map(tonic::Response::into_inner))
+    async fn ask(&mut self, batch: &Batch) -> Answer {
+        answer::of(self.wire.export(self.compression, &batch.records).await)
     }
 
     async fn refused(&mut self, lane: Lane, batch: Batch, reason: &str) -> Result<Step, SpoolError> {
@@ -215,32 +201,9 @@ fn jittered(wait: Duration) -> Duration {
     wait.mul_f64(0.5 + f64::from(u16::from_le_bytes([a, b])) / 131_072.0)
 }
 
-/// An error with its sources.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        // Some errors say their source themselves.
-        let said = error.to_string();
-        if !text.ends_with(&said) {
-            text.push_str(&format!(": {said}"));
-        }
-        source = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_cause_is_said_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("cannot open: {0}")]
-        struct Outer(#[source] std::io::Error);
-        assert_eq!(chain(&Outer(std::io::Error::other("no such file"))), "cannot open: no such file");
-    }
 
     #[test]
     fn waits_double_up_to_a_bound() {

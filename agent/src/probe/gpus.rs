@@ -10,13 +10,13 @@ use contador_schemas::names;
 
 use super::take::Waits;
 use super::{Asked, ProbeGpus, StuckGpu};
-use crate::outbox::send::chain;
+use crate::errors::chain;
 use crate::run::gpus::xids::{Said, XidWatch};
 use crate::sensors::nvml::topology::{self, Topology};
 use crate::sensors::nvml::xids::XidBook;
 use crate::sensors::nvml::{Driver, Same};
 use crate::sensors::{
-    Answer, GpuAnswer, GpuIdentity, GpuReader, GpuSample, NvmlLibrary, Reading, SensorError, SensorThread,
+    Answer, GpuAnswer, GpuIdentity, GpuReader, GpuSample, NvmlLibrary, Reading, SensorError, SensorTask,
 };
 
 /// A driver that has lost every GPU is not opened again more often than this.
@@ -50,7 +50,7 @@ pub(super) struct GpuThreads {
     library: NvmlLibrary,
     proc_root: PathBuf,
     serial_numbers: bool,
-    pub(super) driver: SensorThread<Found>,
+    pub(super) driver: SensorTask<Found>,
     open: Option<Open>,
     opened: Instant,
     /// Every XID that came, also by a driver that was closed since.
@@ -65,14 +65,14 @@ struct Open {
     simulated: bool,
     gpus: Vec<OneGpu>,
     xids: XidWatch,
-    topology: SensorThread<Result<Topology, String>>,
+    topology: SensorTask<Result<Topology, String>>,
     found: Option<Reading<Topology>>,
 }
 
 #[derive(Debug)]
 struct OneGpu {
     index: u32,
-    thread: SensorThread<GpuAnswer>,
+    thread: SensorTask<GpuAnswer>,
     identity: Option<GpuIdentity>,
     instances: Vec<GpuIdentity>,
 }
@@ -151,8 +151,8 @@ impl GpuThreads {
 }
 
 /// The thread that opens the driver, once nobody holds the one that is `leaving`.
-fn opener(library: NvmlLibrary, proc_root: PathBuf, leaving: Weak<Driver>) -> std::io::Result<SensorThread<Found>> {
-    SensorThread::spawn("driver", move || {
+fn opener(library: NvmlLibrary, proc_root: PathBuf, leaving: Weak<Driver>) -> std::io::Result<SensorTask<Found>> {
+    SensorTask::spawn("driver", move || {
         // A driver that was reloaded is only found when the old one is closed. A thread inside of a call holds it for longer.
         let start = Instant::now();
         while leaving.strong_count() > 0 && start.elapsed() < LEAVING {
@@ -182,7 +182,7 @@ impl Open {
         let mut gpus = Vec::new();
         for index in 0..count {
             let driver = held()?;
-            let thread = SensorThread::spawn(format!("gpu-{index}"), move || {
+            let thread = SensorTask::spawn(format!("gpu-{index}"), move || {
                 let mut reader = GpuReader::new(driver, index);
                 move |ts_ms| reader.sample(ts_ms)
             })?;
@@ -192,7 +192,7 @@ impl Open {
         let library = library.clone();
         // It asks once, and lets go of the driver then.
         let topology =
-            SensorThread::spawn("topology", move || move |_| topology::read(&library).map_err(|error| chain(&error)))?;
+            SensorTask::spawn("topology", move || move |_| topology::read(&library).map_err(|error| chain(&error)))?;
         Ok(Self { driver, version, simulated, gpus, xids, topology, found: None })
     }
 

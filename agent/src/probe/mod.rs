@@ -1,6 +1,6 @@
 //! What `contador-agent probe` shows: everything that the agent can see now, whose it is, and what is missing and why.
 //!
-//! [`take`] asks every sensor on a thread of its own, twice, and waits for none longer than it has patience; of the GPUs, each
+//! [`take`] asks every sensor, each on a thread of its own, twice, and waits for none longer than it has patience; of the GPUs, each
 //! one has its thread ([`gpus`]). The result is a [`ProbeReport`]. [`table`] lays it out for a terminal: the machine, disks
 //! and mounts by `node`, the GPUs by `devices`, with their firmware and topology by `about`, what is wrong with them by
 //! `faults` and what is missing by `missing`, with words and widths of [`text`]. [`json`] has all of it for a machine.

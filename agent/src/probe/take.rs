@@ -9,14 +9,14 @@ use contador_schemas::owner::Owner;
 use super::gpus::GpuThreads;
 use super::{Asked, ProbeReport};
 use crate::config::Config;
+use crate::errors::chain;
 use crate::ledger::Tick;
-use crate::outbox::send::chain;
 use crate::owners::ProcessOwners;
 use crate::run::attribute;
 use crate::run::clock::now_ms;
-use crate::run::kernel::{KernelAnswer, kernel_sensors};
+use crate::run::kernel::{KernelAnswer, KernelSensor, kernel_sensors};
 use crate::sensors::{
-    Answer, Disks, GpuSample, Host, KernelSample, Measures, Mounts, NvmlLibrary, Reading, SensorError, SensorThread,
+    Answer, GpuSample, KernelSample, Measures, Mounts, NvmlLibrary, Reading, SensorError, SensorTask,
 };
 
 /// How long a sensor is waited for.
@@ -35,7 +35,7 @@ pub struct Prober {
     node: String,
     gpus: GpuThreads,
     sensors: Vec<Sensor>,
-    owners: SensorThread<HashMap<u32, Owner>>,
+    owners: SensorTask<HashMap<u32, Owner>>,
     pids: Arc<Mutex<Vec<u32>>>,
     /// No sensor reads less often than this, in milliseconds.
     seldom_ms: i64,
@@ -45,7 +45,7 @@ pub struct Prober {
 #[derive(Debug)]
 struct Sensor {
     name: &'static str,
-    thread: SensorThread<KernelAnswer>,
+    thread: SensorTask<KernelAnswer>,
     /// The last two answers, the older one first.
     last: Option<(Instant, Measures)>,
     before: Option<(Duration, Measures)>,
@@ -77,7 +77,7 @@ impl Prober {
         let roots = config.roots.clone();
         let pids = Arc::new(Mutex::new(Vec::new()));
         let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&pids));
-        let owners = SensorThread::spawn("owners", move || {
+        let owners = SensorTask::spawn("owners", move || {
             let mut owners = ProcessOwners::new(proc, passwd);
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -85,29 +85,11 @@ impl Prober {
             }
         })?;
         let gpus = GpuThreads::start(library, roots.proc.clone(), config.serial_numbers)?;
-        let (proc, sys) = (roots.proc.clone(), roots.sys.clone());
-        let disks = SensorThread::spawn("disks", move || {
-            let mut disks = Disks::new(proc, sys);
-            move |ts_ms| {
-                let mut measures = Measures::default();
-                let disks = disks.sample(ts_ms).map_err(|error| chain(&error))?;
-                disks.iter().for_each(|disk| measures.append(disk.measures()));
-                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
-            }
-        })?;
-        let proc = roots.proc.clone();
-        let host = SensorThread::spawn("host", move || {
-            let mut host = Host::new(proc);
-            move |ts_ms| {
-                let measures = host.sample(ts_ms).map_err(|error| chain(&error))?.measures();
-                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
-            }
-        })?;
-        let mut threads = vec![("disks", disks), ("host", host)];
-        for (name, make) in kernel_sensors(config, &pids) {
+        let mut threads = Vec::new();
+        for KernelSensor { name, make, .. } in kernel_sensors(config, &pids) {
             let thread = match name {
                 "mounts" => mounts(config)?,
-                _ => SensorThread::spawn(name, move || make())?,
+                _ => SensorTask::spawn(name, move || make())?,
             };
             threads.push((name, thread));
         }
@@ -180,9 +162,9 @@ impl Prober {
 }
 
 /// The mounts, all of them at each sample: asked, and waited for a little. One that has not answered by then is unreachable.
-fn mounts(config: &Config) -> std::io::Result<SensorThread<KernelAnswer>> {
+fn mounts(config: &Config) -> std::io::Result<SensorTask<KernelAnswer>> {
     let (proc, options) = (config.roots.proc.clone(), config.mounts.clone());
-    SensorThread::spawn("mounts", move || {
+    SensorTask::spawn("mounts", move || {
         let interval_ms = i64::try_from(options.interval.as_millis()).unwrap_or(i64::MAX).max(1);
         let (mut mounts, mut patience, mut turn_ms) = (Mounts::new(proc, options), MOUNTS_FIRST, 0_i64);
         let mut due = move |wait: bool| {
@@ -234,7 +216,7 @@ mod tests {
         let library = NvmlLibrary::at("/nonexistent/libnvidia-ml.so.1");
         let mut prober = Prober::start(&config, library).unwrap();
         let (release, blocked) = mpsc::channel::<()>();
-        prober.gpus.driver = SensorThread::spawn("driver", move || {
+        prober.gpus.driver = SensorTask::spawn("driver", move || {
             move |_| {
                 blocked.recv().ok();
                 Found::Same

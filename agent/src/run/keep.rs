@@ -7,10 +7,10 @@
 //! not booked, and becomes unmetered).
 
 use super::node::Node;
+use crate::errors::chain;
 use crate::ledger::checkpoint::{self, CheckpointError};
 use crate::outbox::encode::{Points, infos, rows};
-use crate::outbox::send::chain;
-use crate::outbox::{Kind, Record};
+use crate::outbox::{Kind, Lost, Record, SpoolError};
 
 /// Most closed minutes in one record.
 const MINUTES_PER_RECORD: usize = 240;
@@ -87,7 +87,7 @@ impl Node {
     /// Writes the checkpoint, with all samples that the spool lacks. On a full disk, samples give way to it: first the
     /// oldest in the spool, when that is on the same disk, then all but the newest in the checkpoint itself.
     async fn store_checkpoint(&mut self) -> Result<(), String> {
-        let Err(error) = self.store(0).await else { return Ok(()) };
+        let Err(error) = self.store_and_keep().await else { return Ok(()) };
         if !error.is_out_of_space() {
             return Err(chain(&error));
         }
@@ -103,26 +103,49 @@ impl Node {
         self.store(self.unkept.len().saturating_sub(1)).await.map_err(|error| chain(&error))
     }
 
+    /// Writes the checkpoint, and hands on the samples that it has, both on one thread that is woken once.
+    async fn store_and_keep(&mut self) -> Result<(), CheckpointError> {
+        let store = self.storing(0)?;
+        match self.keeper.append_after(store, self.samples()).await {
+            Ok(appended) => self.kept_samples(appended),
+            Err(Lost::Refused(error)) => return Err(error),
+            Err(Lost::Panicked(error)) => return Err(self.checkpoint.failed(std::io::Error::other(error))),
+        }
+        Ok(())
+    }
+
     /// Writes the checkpoint without the oldest `without` of the samples that wait.
     async fn store(&self, without: usize) -> Result<(), CheckpointError> {
-        // Encoded messages one after the other are one message with all their parts.
-        let samples: Vec<u8> = self.unkept.iter().skip(without).flatten().copied().collect();
-        let bytes = checkpoint::encode(&self.ledger, &samples)?;
-        let durable = !self.ledger.pending().is_empty();
-        let file = self.checkpoint.clone();
-        match tokio::task::spawn_blocking(move || file.store(&bytes, durable)).await {
+        match tokio::task::spawn_blocking(self.storing(without)?).await {
             Ok(stored) => stored,
             Err(error) => Err(self.checkpoint.failed(std::io::Error::other(error))),
         }
     }
 
+    /// What writes it.
+    fn storing(&self, without: usize) -> Result<impl FnOnce() -> Result<(), CheckpointError> + use<>, CheckpointError> {
+        // Encoded messages one after the other are one message with all their parts.
+        let samples = self.unkept.iter().skip(without).map(Vec::as_slice);
+        let bytes = checkpoint::encode(&self.ledger, samples)?;
+        let durable = !self.ledger.pending().is_empty();
+        let file = self.checkpoint.clone();
+        Ok(move || file.store(&bytes, durable))
+    }
+
     /// Hands on the samples that wait, which the checkpoint has.
     pub(super) async fn keep_samples(&mut self) {
-        if self.unkept.is_empty() {
-            return;
+        if !self.unkept.is_empty() {
+            let appended = self.keeper.append(self.samples()).await;
+            self.kept_samples(appended);
         }
-        let records = self.unkept.iter().map(|payload| Record { kind: Kind::Samples, payload: payload.clone() });
-        let (kept, result) = match self.keeper.append(records.collect()).await {
+    }
+
+    fn samples(&self) -> Vec<Record> {
+        self.unkept.iter().map(|payload| Record { kind: Kind::Samples, payload: payload.clone() }).collect()
+    }
+
+    fn kept_samples(&mut self, appended: Result<usize, (usize, SpoolError)>) {
+        let (kept, result) = match appended {
             Ok(kept) => (kept, Ok(())),
             Err((kept, error)) => (kept, Err(chain(&error))),
         };

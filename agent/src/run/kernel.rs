@@ -1,46 +1,82 @@
-//! The readers of the kernel that hand on a [`KernelSample`]: mounts, NFS, pressure, interfaces, RDMA and control groups.
+//! The readers of the kernel: disks, the machine, mounts, NFS, pressure, interfaces, RDMA and control groups.
 //!
-//! Each is registered with the node's sensors, and has a thread of its own. It is asked at every tick, and reads once in its own interval: [`LEAST`] or the agent's,
-//! when that is longer, and NFS as often as mounts are probed; at other ticks its sample is empty. Mounts are looked at
-//! more often than they are probed, so that what came back is handed on soon.
+//! Each is registered with the node's sensors. It is asked at every tick. Disks and the machine are read each time; the others
+//! once in an interval of their own: [`LEAST`] or the agent's, when that is longer, and NFS as often as mounts are probed; at
+//! other ticks their samples are empty. Mounts are looked at more often than they are probed, so that what came back is
+//! handed on soon.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::config::Config;
+use crate::errors::chain;
 use crate::outbox::encode::infos::Event;
-use crate::outbox::send::chain;
-use crate::sensors::{Cgroups, Change, KernelSample, Mounts, Network, Nfs, Pressure, Rdma};
+use crate::sensors::{Cgroups, Change, Disks, Host, KernelSample, Measures, Mounts, Network, Nfs, Pressure, Rdma};
 
-/// No reader reads more often than this.
+/// Readers that have an interval of their own read no more often than this.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// What a reader answers.
 pub type KernelAnswer = Result<KernelSample, String>;
 
 /// A reader: takes a sample for an instant in Unix milliseconds.
-pub type Reader = Box<dyn FnMut(i64) -> KernelAnswer>;
+pub type Reader = Box<dyn FnMut(i64) -> KernelAnswer + Send>;
 
-/// Makes a reader, on the thread that it is to run on.
-pub type Make = Arc<dyn Fn() -> Reader + Send + Sync>;
+/// A kind of reader.
+#[derive(Clone)]
+pub struct KernelSensor {
+    /// Its name.
+    pub name: &'static str,
+    /// How long its values hold before they are read again; 0 when they are at every tick.
+    pub every: Duration,
+    /// Makes a reader, on the thread that it is to run on.
+    pub make: Arc<dyn Fn() -> Reader + Send + Sync>,
+}
 
-/// Each reader's name, and how it is made. `pids` are the processes that hold a GPU.
-pub fn kernel_sensors(config: &Config, pids: &Arc<Mutex<Vec<u32>>>) -> Vec<(&'static str, Make)> {
+impl std::fmt::Debug for KernelSensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelSensor").field("name", &self.name).field("every", &self.every).finish_non_exhaustive()
+    }
+}
+
+/// Every kind. `pids` are the processes that hold a GPU.
+pub fn kernel_sensors(config: &Config, pids: &Arc<Mutex<Vec<u32>>>) -> Vec<KernelSensor> {
     let every = config.interval.max(LEAST);
     let (mounts, excluded) = (config.mounts.clone(), config.mounts.exclude_points.clone());
-    let nfs_every = every.max(mounts.interval);
+    // Mounts are probed this often, and looked at for what has come back each time.
+    let probed = every.max(mounts.interval);
     // Each of them owns what it needs.
     let proc = || config.roots.proc.clone();
     let sys = || config.roots.sys.clone();
-    let (mounts_proc, nfs_proc, psi_proc, network_proc, cgroup_proc) = (proc(), proc(), proc(), proc(), proc());
-    let (network_sys, rdma_sys, cgroup_sys) = (sys(), sys(), sys());
+    let (disks_proc, host_proc, mounts_proc, nfs_proc) = (proc(), proc(), proc(), proc());
+    let (psi_proc, network_proc, cgroup_proc) = (proc(), proc(), proc());
+    let (disks_sys, network_sys, rdma_sys, cgroup_sys) = (sys(), sys(), sys(), sys());
     let (cgroup, pids) = (config.roots.cgroup.clone(), Arc::clone(pids));
     vec![
-        reader("mounts", every, move || {
-            let mut reader = Mounts::new(mounts_proc.clone(), mounts.clone());
-            move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
+        reader("disks", Duration::ZERO, move || {
+            let mut reader = Disks::new(disks_proc.clone(), disks_sys.clone());
+            move |ts_ms| {
+                let mut measures = Measures::default();
+                let disks = reader.sample(ts_ms).map_err(|error| chain(&error))?;
+                disks.iter().for_each(|disk| measures.append(disk.measures()));
+                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
+            }
         }),
-        reader("nfs", nfs_every, move || {
+        reader("host", Duration::ZERO, move || {
+            let mut reader = Host::new(host_proc.clone());
+            move |ts_ms| {
+                let measures = reader.sample(ts_ms).map_err(|error| chain(&error))?.measures();
+                Ok(KernelSample { ts_ms, measures, ..KernelSample::default() })
+            }
+        }),
+        KernelSensor {
+            every: probed,
+            ..reader("mounts", every, move || {
+                let mut reader = Mounts::new(mounts_proc.clone(), mounts.clone());
+                move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
+            })
+        },
+        reader("nfs", probed, move || {
             let mut reader = Nfs::new(nfs_proc.clone(), excluded.clone());
             move |ts_ms| reader.sample(ts_ms).map_err(|error| chain(&error))
         }),
@@ -67,24 +103,24 @@ pub fn kernel_sensors(config: &Config, pids: &Arc<Mutex<Vec<u32>>>) -> Vec<(&'st
     ]
 }
 
-/// `make` makes a reader that reads once in each span of `every` of the wall clock.
-fn reader<M, F>(name: &'static str, every: Duration, make: M) -> (&'static str, Make)
+/// `make` makes a reader that reads once in each span of `every` of the wall clock, or each time when that is 0.
+fn reader<M, F>(name: &'static str, every: Duration, make: M) -> KernelSensor
 where
     M: Fn() -> F + Send + Sync + 'static,
-    F: FnMut(i64) -> KernelAnswer + 'static,
+    F: FnMut(i64) -> KernelAnswer + Send + 'static,
 {
-    let every_ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX).max(1);
+    let every_ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
     let make = move || -> Reader {
         let (mut read, mut last) = (make(), None);
         Box::new(move |ts_ms| {
-            let span = Some(ts_ms.div_euclid(every_ms));
-            if std::mem::replace(&mut last, span) == span {
+            let span = ts_ms.checked_div_euclid(every_ms);
+            if span.is_some() && std::mem::replace(&mut last, span) == span {
                 return Ok(KernelSample { ts_ms, ..KernelSample::default() });
             }
             read(ts_ms)
         })
     };
-    (name, Arc::new(make))
+    KernelSensor { name, every, make: Arc::new(make) }
 }
 
 /// A change as an event; it is logged, too.
@@ -104,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_reader_reads_once_in_its_interval() {
-        let (_, make) = reader("counting", Duration::from_secs(5), || {
+        let KernelSensor { make, .. } = reader("counting", Duration::from_secs(5), || {
             let mut count = 0;
             move |ts_ms| {
                 count += 1;

@@ -1,13 +1,12 @@
 //! The loop that drives everything, once an interval:
 //!
-//! [`clock`] says when. [`sensors`] are asked, and waited for until a common deadline; [`gpus`] watches the
-//! driver and its GPUs. [`attribute`] joins a device's
-//! sample with the owners of its processes. The ledger takes that. [`keep`] writes its checkpoint, and puts the samples, and
-//! the minutes that have closed, into the spool, from where a task of its own sends them. [`node`] holds it together, and
-//! [`watch`] notices that no GPU is sampled and a clock that was set. What GPUs are is compared with the last [`inventory`]; what
-//! they reach each other by comes later, from [`topology`]. The loop
-//! never waits for the collector. [`kernel`] has the readers of the kernel beside disks and the machine, and [`look`] asks
-//! them once. [`export`] sends the agent's own counters, where that is wanted. At the end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
+//! [`clock`] says when. [`sensors`] are asked, and waited for until a common deadline: [`kernel`] has the readers of the kernel,
+//! and [`gpus`] watches the driver and its GPUs. [`attribute`] joins a device's sample with the owners of its processes. The
+//! ledger takes that. [`keep`] writes its checkpoint, and puts the samples, and the minutes that have closed, into the spool,
+//! from where a task of its own sends them. [`node`] holds it together, and [`watch`] notices that no GPU is sampled and a clock
+//! that was set. What GPUs are is compared with the last [`inventory`]; what they reach each other by comes later, from
+//! [`topology`]. [`export`] sends the agent's own counters, where that is wanted. The loop never waits for the collector. At the
+//! end there is one last sample, and [`SHUTDOWN`] for what can still be sent.
 
 pub mod attribute;
 pub mod clock;
@@ -16,7 +15,6 @@ pub mod gpus;
 pub mod inventory;
 mod keep;
 pub mod kernel;
-pub mod look;
 pub mod node;
 pub mod sensors;
 mod topology;

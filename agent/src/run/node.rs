@@ -1,19 +1,18 @@
 //! One node: what happens at a tick.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contador_schemas::names;
-use contador_schemas::owner::Owner;
 
 use super::clock::now_ms;
 use super::gpus::GpuTick;
 use super::inventory::InventoryLog;
 use super::keep::Troubles;
-use super::sensors::{NodeSample, Round, Sensors};
+use super::sensors::{NodeSample, OwnersSample, Round, Sensors};
 use super::topology::TopologyWatch;
 use super::{Options, RunError};
 use super::{attribute, kernel};
@@ -25,7 +24,7 @@ use crate::ledger::{self, Ledger, Tick};
 use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
-use crate::sensors::{GpuIdentity, GpuSample, Measure, Measures};
+use crate::sensors::{GpuIdentity, GpuSample};
 use crate::telemetry::Telemetry;
 
 /// How often devices are described again, in milliseconds.
@@ -49,7 +48,7 @@ pub struct Node {
     inventory: InventoryLog,
     topology: TopologyWatch,
     serial_numbers: bool,
-    owners: HashMap<u32, Owner>,
+    owners: OwnersSample,
     described_ms: i64,
     ignored_ticks: u64,
     pub(super) fault: Option<String>,
@@ -65,11 +64,11 @@ pub struct Node {
     pub(super) checkpoint_fault: Option<String>,
     /// Whether the checkpoint and the spool share a file system.
     pub(super) one_disk: bool,
+    /// Empty between ticks; what it is made of is kept.
+    points: Points,
     pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
     /// What was last measured, for `/metrics`.
     latest: Latest,
-    /// How often NFS is asked.
-    mount_interval: Duration,
 }
 
 impl Node {
@@ -116,7 +115,7 @@ impl Node {
             inventory: InventoryLog::open(&config.state_dir, config.serial_numbers, &mut events, now_ms()),
             topology: TopologyWatch::new(options.library.clone()),
             serial_numbers: config.serial_numbers,
-            owners: HashMap::new(),
+            owners: OwnersSample::default(),
             described_ms: 0,
             fault: Some("no GPU has been sampled yet".to_owned()),
             missing: false,
@@ -126,9 +125,9 @@ impl Node {
             unkept,
             checkpoint_fault: None,
             one_disk: disk(&config.state_dir) == disk(&config.spool_dir),
+            points: Points::default(),
             last_tick: None,
             latest: Latest::new(config.interval),
-            mount_interval: config.mounts.interval,
         })
     }
 
@@ -156,6 +155,10 @@ impl Node {
         let patience = (self.interval * 4 / 5).min(Duration::from_secs(2));
         let mut round = Round::new(instant_ms, patience, self.telemetry.clone());
         let mut seen = self.sensors.begin(&mut round);
+        // Mostly they are the processes of the last round: so nobody has to be woken for them alone.
+        if let Some(late) = self.sensors.owners.begin(&mut round) {
+            self.owners = late;
+        }
         let gpus = self.sensors.gpus.tick(&mut round).await;
         seen.extend(self.sensors.collect(&mut round).await);
 
@@ -164,14 +167,14 @@ impl Node {
         if self.fault.is_none() {
             self.take_topology(&round);
         }
-        let mut points = Points::default();
+        let mut points = std::mem::take(&mut self.points);
         self.note_health(&gpus, instant_ms);
         self.take_gpus(gpus, &mut points, &mut round).await;
-        for NodeSample { stream, ts_ms, measures, changes } in seen {
+        for NodeSample { stream, ts_ms, every, measures, changes } in seen {
             if !measures.is_empty() && self.admit(&stream, &stream, ts_ms) {
                 samples::node(&mut points, &measures, ts_ms);
             }
-            self.show(&stream, measures);
+            self.latest.sensor(&stream, measures, Instant::now(), every);
             self.events.extend(changes.into_iter().map(|change| kernel::event(ts_ms, change)));
         }
         self.sensors.owners.report(&mut round);
@@ -183,6 +186,7 @@ impl Node {
             self.ledger.advance(instant_ms);
         }
         self.hold_samples(if points.is_empty() { Vec::new() } else { points.encode(&self.identity) });
+        self.points = points;
         self.keep().await;
         // Only when the events of its changes were kept.
         if self.events.is_empty() {
@@ -190,25 +194,6 @@ impl Node {
         }
         self.show_health();
         self.telemetry.ticks.with_label_values(&["done"]).inc();
-    }
-
-    /// Takes over what a sensor of the node measured, for those who ask for it. Mounts answer one by one, each at its own time:
-    /// each is a stream of its own, so that one does not take the place of the others.
-    fn show(&self, stream: &str, measures: Measures) {
-        if stream != "mounts" {
-            let interval = if stream == "nfs" { self.mount_interval } else { Duration::ZERO };
-            return self.latest.sensor_every(stream, measures, Instant::now(), interval);
-        }
-        let mut streams: BTreeMap<String, Measures> = BTreeMap::new();
-        for measure in &measures {
-            let point = measure.attributes().find(|(name, _)| *name == names::MOUNTPOINT);
-            let stream = point.map_or(stream, |(_, point)| point).to_owned();
-            let Measure { metric, fixed, varying, reading } = measure.clone();
-            streams.entry(stream).or_default().add_with(metric, fixed, varying, reading);
-        }
-        for (stream, measures) in streams {
-            self.latest.sensor_every(&stream, measures, Instant::now(), self.mount_interval);
-        }
     }
 
     /// See [`Ledger::admit`]; what is left out is counted.
@@ -267,23 +252,15 @@ impl Node {
                 infos::device(points, gpu, instant_ms);
             }
         }
-        // What was asked in an earlier round, and came late.
-        if let Some((_, owners)) = self.sensors.owners.poll(round) {
-            self.owners = owners;
-        }
         // The processes of MIG instances are those of their GPUs.
         let gpus = answer.samples.iter().filter(|sample| sample.parent.is_none());
-        let pids = gpus.flat_map(|sample| sample.processes.value()).flatten();
-        self.sensors.want_owners_of(pids.map(|process| process.pid).collect());
-        self.sensors.owners.request(round);
+        let processes = gpus.flat_map(|sample| sample.processes.value()).flatten();
+        let pids: BTreeSet<u32> = processes.map(|process| process.pid).collect();
         // Without an answer, what was known of the processes before still holds. A GPU that has used up the time must not
         // make the owners late.
         let deadline = round.deadline.max(tokio::time::Instant::now() + self.interval / 10);
-        let mut fresh = false;
-        if let Some((asked_ms, owners)) = self.sensors.owners.collect_until(deadline, round).await {
-            fresh = asked_ms == instant_ms;
-            self.owners = owners;
-        }
+        let pids = pids.into_iter().collect();
+        let fresh = self.sensors.owners_of(pids, &mut self.owners, deadline, round).await;
         let mut stale_boards: Vec<String> = Vec::new();
         for sample in answer.samples {
             let simulated = answer.simulated;
@@ -296,7 +273,7 @@ impl Node {
             // Whose it is, is shown.
             if let Some(parent) = &sample.parent {
                 let stale = stale_boards.contains(parent);
-                let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
+                let tick = attribute::tick(&sample, simulated, &self.owners.owners, fresh, stale);
                 self.show_device(sample, tick.as_ref());
                 continue;
             }
@@ -307,7 +284,7 @@ impl Node {
             if stale {
                 stale_boards.push(sample.uuid.clone());
             }
-            let tick = attribute::tick(&sample, simulated, &self.owners, fresh, stale);
+            let tick = attribute::tick(&sample, simulated, &self.owners.owners, fresh, stale);
             self.show_device(sample, tick.as_ref());
             if let Some(tick) = tick.filter(|_| self.books()) {
                 self.ledger.tick(tick, self.interval);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::oneshot::{self, Receiver, error::TryRecvError};
 
-use crate::outbox::send::chain;
+use crate::errors::chain;
 use crate::sensors::NvmlLibrary;
 use crate::sensors::nvml::topology::{self, Topology};
 

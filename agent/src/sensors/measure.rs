@@ -125,6 +125,11 @@ impl Measures {
         self.0.push(Measure { metric, fixed, varying: varying.into(), reading });
     }
 
+    /// Adds one.
+    pub fn push(&mut self, measure: Measure) {
+        self.0.push(measure);
+    }
+
     /// None, with room for so many.
     pub fn with_capacity(count: usize) -> Self {
         Self(Vec::with_capacity(count))
@@ -187,6 +192,15 @@ impl<'m> IntoIterator for &'m Measures {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+impl IntoIterator for Measures {
+    type Item = Measure;
+    type IntoIter = std::vec::IntoIter<Measure>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 

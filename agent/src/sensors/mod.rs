@@ -8,10 +8,11 @@
 //! ([`rdma`]), and what control groups read and write from cgroup v1 or v2 ([`cgroup`]); [`kernel`] is what these share.
 //! Counters are passed on as the kernel and the driver keep them: rates are computed where
 //! they are read. What a device cannot tell, what it failed to tell, and a zero are three different [`Reading`]s.
-//! Each reader runs on a thread of its own ([`thread`]), which the run loop asks for a sample and never waits for
-//! longer than its deadline: a driver that hangs stops its own sensor and no other.
+//! Each reader is a [`task`], which the run loop asks for a sample and never waits for longer than its deadline; it runs on a
+//! thread of the [`crew`], alone on it as soon as it takes long: a driver that hangs stops its own sensor and no other.
 
 pub mod cgroup;
+pub mod crew;
 pub mod disks;
 pub mod facts;
 pub mod host;
@@ -25,9 +26,10 @@ pub mod psi;
 pub mod rdma;
 pub mod reading;
 pub mod sample;
-pub mod thread;
+pub mod task;
 
 pub use cgroup::Cgroups;
+pub use crew::Crew;
 pub use disks::Disks;
 pub use facts::Facts;
 pub use host::Host;
@@ -41,4 +43,4 @@ pub use psi::Pressure;
 pub use rdma::Rdma;
 pub use reading::Reading;
 pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, MigIdentity, ProcessKind};
-pub use thread::{Answer, SensorThread};
+pub use task::{Answer, SensorTask};

@@ -53,6 +53,21 @@ impl Tree {
         pages * rustix::param::page_size() as u64
     }
 
+    /// Memory of its own that the root of the tree touches within `length`, in bytes; what the kernel does for it is not among it.
+    pub fn touched_bytes(&self, length: std::time::Duration) -> u64 {
+        let Some(root) = self.0.first() else { return 0 };
+        if fs::write(format!("/proc/{root}/clear_refs"), "1").is_err() {
+            return 0;
+        }
+        std::thread::sleep(length);
+        let maps = fs::read_to_string(format!("/proc/{root}/smaps")).unwrap_or_default();
+        let of_line = |line: &str| {
+            let kib = line.strip_prefix("Referenced:")?.trim().strip_suffix(" kB")?;
+            kib.trim().parse::<u64>().ok()
+        };
+        maps.lines().filter_map(of_line).sum::<u64>() * 1024
+    }
+
     /// Threads.
     pub fn threads(&self) -> usize {
         self.0.iter().map(|pid| entries(&format!("/proc/{pid}/task"))).sum()

@@ -31,6 +31,7 @@ enum Kind {
     NodeExporter,
     NvitopExporter,
     AllSmi,
+    Floor,
 }
 
 /// A started program, ended when dropped.
@@ -60,8 +61,9 @@ pub fn all(agent: Option<&Path>, sink: SocketAddr) -> Vec<Result<Program, String
         on_path(Kind::NvitopExporter, "nvitop-exporter"),
         on_path(Kind::AllSmi, "all-smi"),
     ];
-    let programs =
-        found.into_iter().map(|(kind, path)| Ok(Program { kind, path: path?, simulator: simulator.clone()?, sink }));
+    let floor = (Kind::Floor, std::env::current_exe().map_err(|error| error.to_string()));
+    let found = found.into_iter().chain([floor]);
+    let programs = found.map(|(kind, path)| Ok(Program { kind, path: path?, simulator: simulator.clone()?, sink }));
     programs.collect()
 }
 
@@ -73,6 +75,7 @@ impl Program {
             Kind::NodeExporter => "prometheus-node-exporter",
             Kind::NvitopExporter => "nvitop-exporter",
             Kind::AllSmi => "all-smi",
+            Kind::Floor => "floor",
         }
     }
 
@@ -82,12 +85,23 @@ impl Program {
         match self.kind {
             Kind::Agent => vec![load(0, 1_000), load(8, 1_000), load(16, 1_000), load(8, 100), load(16, 100)],
             Kind::NodeExporter => vec![load(0, 1_000)],
+            Kind::Floor => vec![load(8, 1_000), load(8, 100)],
             Kind::NvitopExporter | Kind::AllSmi => vec![load(8, 1_000), load(16, 1_000)],
         }
     }
 
-    /// Starts it on a machine with so many GPUs, each half busy and held by this process.
-    pub fn start(&self, load: Load) -> Running {
+    /// Whether it is the agent.
+    pub fn is_agent(&self) -> bool {
+        self.kind == Kind::Agent
+    }
+
+    /// Whether it only touches as many `pages` as the agent.
+    pub fn is_floor(&self) -> bool {
+        self.kind == Kind::Floor
+    }
+
+    /// Starts it on a machine with so many GPUs, each half busy and held by this process; the floor, with so many pages.
+    pub fn start(&self, load: Load, pages: u64) -> Running {
         let folder = tempfile::tempdir().unwrap();
         let scenario = folder.path().join("scenario.toml");
         let gpus = format!(
@@ -117,6 +131,7 @@ impl Program {
                     command.arg("--simulate").arg(&scenario).env("CONTADOR_NVML_SIMULATOR", &self.simulator);
                 }
             }
+            Kind::Floor => super::floor::configure(&mut command, pages, load.interval),
             Kind::NodeExporter => _ = command.arg(format!("--web.listen-address={address}")),
             Kind::NvitopExporter => {
                 command.args(["--bind-address", "127.0.0.1", "--port", &address.port().to_string()]);
@@ -127,7 +142,7 @@ impl Program {
             }
         }
         let child = command.spawn().unwrap();
-        let scraped = (self.kind != Kind::Agent).then_some(address);
+        let scraped = (!self.is_agent() && !self.is_floor()).then_some(address);
         Running { child, scraped, _folder: folder }
     }
 }

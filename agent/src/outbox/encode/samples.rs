@@ -1,10 +1,9 @@
 //! What sensors saw, as points.
 
 use contador_schemas::names::{self, Group};
-use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 
-use super::points::{Points, int, nanoseconds, text, yes};
+use super::points::{Common, Points, int, nanoseconds, text, yes};
 use crate::sensors::{GpuSample, Measure, Measures, Number, Reading};
 
 /// Adds one device's sample. What the device can't tell, and what it has several of, such as links, is only said when it is
@@ -14,13 +13,21 @@ pub fn gpu(points: &mut Points, sample: &GpuSample, simulated: bool, described: 
     if simulated {
         attributes.push(yes(names::SIMULATED));
     }
-    let is_wanted = |measure: &&Measure| described || !is_series(measure);
-    measures(points, sample.measures.iter().filter(is_wanted), sample.ts_ms, &attributes, described);
+    // Those of one metric, such as all links, come one after the other.
+    let mut last = ("", false);
+    let is_wanted = move |measure: &&Measure| {
+        if !std::ptr::eq(last.0, measure.metric) {
+            last = (measure.metric, is_series(measure));
+        }
+        described || !last.1
+    };
+    let common = Common::of(attributes);
+    measures(points, sample.measures.iter().filter(is_wanted), sample.ts_ms, &common, described);
 }
 
 /// Adds what a sensor of the node saw at `ts_ms` (Unix milliseconds).
 pub fn node(points: &mut Points, seen: &Measures, ts_ms: i64) {
-    measures(points, seen.iter(), ts_ms, &[], false);
+    measures(points, seen.iter(), ts_ms, &Common::default(), false);
 }
 
 fn is_series(measure: &Measure) -> bool {
@@ -31,18 +38,15 @@ fn measures<'m>(
     points: &mut Points,
     measures: impl Iterator<Item = &'m Measure>,
     ts_ms: i64,
-    common: &[KeyValue],
+    common: &Common,
     described: bool,
 ) {
     let time = nanoseconds(ts_ms);
     for measure in measures {
-        let attributes = || {
-            let own = measure.attributes().map(|(name, value)| text(name, value));
-            common.iter().cloned().chain(own).collect::<Vec<_>>()
-        };
+        let own = || measure.attributes().map(|(name, value)| text(name, value)).collect();
         match &measure.reading {
-            Reading::Value(value) => points.push(measure.metric, (0, time), attributes(), number(*value)),
-            Reading::Unsupported(_) if described => points.push_unsupported(measure.metric, time, attributes()),
+            Reading::Value(value) => points.push_with(measure.metric, (0, time), common, own(), number(*value)),
+            Reading::Unsupported(_) if described => points.push_unsupported(measure.metric, time, common, own()),
             Reading::Unsupported(_) | Reading::Failed(_) => {}
         }
     }

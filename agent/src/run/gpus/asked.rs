@@ -7,7 +7,7 @@ use super::xids::XidWatch;
 use super::{GpuTick, Sampling};
 use crate::run::sensors::{Round, Watched};
 use crate::sensors::nvml::Driver;
-use crate::sensors::{GpuAnswer, GpuIdentity, GpuReader, SensorThread};
+use crate::sensors::{Crew, GpuAnswer, GpuIdentity, GpuReader, SensorTask};
 
 /// One GPU's thread.
 #[derive(Debug)]
@@ -43,16 +43,22 @@ pub(super) struct OpenDriver {
 
 impl OpenDriver {
     /// Starts a thread for each GPU. `stuck` are the names of those that were said to be stuck when it was closed.
-    pub fn start(driver: &Arc<Driver>, known: &KnownGpus, stuck: &[Arc<str>], now_ms: i64) -> std::io::Result<Self> {
+    pub fn start(
+        crew: &Crew,
+        driver: &Arc<Driver>,
+        known: &KnownGpus,
+        stuck: &[Arc<str>],
+        now_ms: i64,
+    ) -> std::io::Result<Self> {
         let mut gpus = Vec::new();
         for index in 0..driver.count() {
-            let weak = Arc::downgrade(driver);
+            let (crew, weak) = (crew.clone(), Arc::downgrade(driver));
             let spawn = move || {
                 let driver = weak.upgrade().ok_or_else(|| std::io::Error::other("the driver is closed"))?;
-                SensorThread::spawn(format!("gpu-{index}"), move || {
+                Ok(SensorTask::on(&crew, format!("gpu-{index}"), move || {
                     let mut reader = GpuReader::new(driver, index);
                     move |ts_ms| reader.sample(ts_ms)
-                })
+                }))
             };
             let mut watched = Watched::new(spawn).map_err(|error| match error {
                 crate::run::RunError::Thread(error) => error,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use crate::outbox::send::chain;
+use crate::errors::chain;
 use crate::sensors::NvmlLibrary;
 use crate::sensors::nvml::{Driver, Same};
 

@@ -36,7 +36,7 @@ use crate::outbox::encode::infos::Event;
 use crate::sensors::nvml::Driver;
 use crate::sensors::nvml::events::Xid;
 use crate::sensors::nvml::xids::{XidBook, meaning};
-use crate::sensors::{GpuIdentity, GpuSample, LayoutChange, NvmlLibrary, SensorThread};
+use crate::sensors::{Crew, GpuIdentity, GpuSample, LayoutChange, NvmlLibrary, SensorTask};
 
 /// How long to wait before a driver that can't be opened is tried once more, in milliseconds.
 pub const REOPEN_MS: i64 = 2_000;
@@ -84,6 +84,8 @@ pub enum Sampling {
 /// The GPUs of a node.
 #[derive(Debug)]
 pub struct GpuWatch {
+    /// Who runs the tasks of the GPUs.
+    crew: Crew,
     library: NvmlLibrary,
     proc_root: PathBuf,
     hold: Hold,
@@ -113,8 +115,9 @@ pub struct GpuWatch {
 
 impl GpuWatch {
     /// Nothing is opened before the first round.
-    pub fn new(library: NvmlLibrary, proc_root: PathBuf, release: Release) -> Self {
+    pub fn new(library: NvmlLibrary, proc_root: PathBuf, release: Release, crew: Crew) -> Self {
         Self {
+            crew,
             library,
             proc_root,
             hold: Hold::new(release),
@@ -206,15 +209,15 @@ impl GpuWatch {
                     self.fault = Some(hung);
                     return;
                 }
-                let (library, proc_root) = (self.library.clone(), self.proc_root.clone());
+                let (crew, library, proc_root) = (self.crew.clone(), self.library.clone(), self.proc_root.clone());
                 let started = Watched::new(move || {
                     let (library, proc_root) = (library.clone(), proc_root.clone());
-                    SensorThread::spawn("gpus", move || discover(library, proc_root))
+                    Ok(SensorTask::on(&crew, "gpus", move || discover(library, proc_root)))
                 });
                 match started {
                     Ok(discovery) => none.insert(discovery),
                     Err(error) => {
-                        self.fault = Some(crate::outbox::send::chain(&error));
+                        self.fault = Some(crate::errors::chain(&error));
                         return;
                     }
                 }
@@ -254,7 +257,7 @@ impl GpuWatch {
             round.say("handles_taken", format!("the driver {version} is open again"));
         }
         (self.lost, self.fault) = (false, None);
-        match OpenDriver::start(&driver, &self.known, &self.stuck, round.instant_ms) {
+        match OpenDriver::start(&self.crew, &driver, &self.known, &self.stuck, round.instant_ms) {
             Ok(open) => self.open = Some(open),
             Err(error) => {
                 self.close();
@@ -338,6 +341,9 @@ impl GpuWatch {
         {
             self.abandoned.push(discovery.alive());
         }
+        // Some libraries stay loaded as long as a thread lives that has called them, and would be found again in place of a
+        // new driver's.
+        self.crew.renew();
         self.tried_ms = None;
     }
 

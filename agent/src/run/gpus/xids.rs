@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use crate::run::clock::now_ms;
 use crate::run::sensors::{Round, STUCK_AFTER_MS};
 use crate::sensors::Reading;
+use crate::sensors::crew::STACK_BYTES;
 use crate::sensors::nvml::Driver;
 use crate::sensors::nvml::events::{Xid, XidSet};
-use crate::sensors::thread::STACK_BYTES;
 
 /// What it is called.
 const NAME: &str = "xids";

@@ -10,18 +10,19 @@ mod watched;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use contador_schemas::owner::Owner;
+use tokio::time::Instant;
 
 pub use self::round::Round;
 pub use self::watched::{STUCK_AFTER_MS, Watched};
 use crate::config::Config;
-use crate::outbox::send::chain;
 use crate::owners::ProcessOwners;
 use crate::run::RunError;
 use crate::run::gpus::{GpuWatch, Release};
-use crate::run::kernel::kernel_sensors;
-use crate::sensors::{Change, Disks, Host, KernelSample, Measures, NvmlLibrary, SensorThread};
+use crate::run::kernel::{KernelSensor, kernel_sensors};
+use crate::sensors::{Change, Crew, KernelSample, Measures, NvmlLibrary, SensorTask};
 
 /// What a sensor of the node saw at one instant.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,10 +31,23 @@ pub struct NodeSample {
     pub stream: Cow<'static, str>,
     /// When it was taken, in Unix milliseconds.
     pub ts_ms: i64,
+    /// How long it holds until it is taken again; 0 when that is at every tick.
+    pub every: Duration,
     /// What it measures; nothing when it is not yet time to read again.
     pub measures: Measures,
     /// What has changed since the sample before.
     pub changes: Vec<Change>,
+}
+
+/// Whose processes were at one instant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OwnersSample {
+    /// When that was asked, Unix milliseconds.
+    pub ts_ms: i64,
+    /// Of which processes.
+    pub pids: Vec<u32>,
+    /// The owner of each that exists.
+    pub owners: HashMap<u32, Owner>,
 }
 
 /// What a sensor of the node answers: samples, of which each is of another stream, or why there are none.
@@ -46,8 +60,10 @@ pub struct Sensors {
     pub gpus: GpuWatch,
     /// What reads the kernel.
     node: Vec<Watched<NodeAnswer>>,
-    /// Whose processes are, and when that was asked (Unix milliseconds).
-    pub owners: Watched<(i64, HashMap<u32, Owner>)>,
+    /// Who runs all of them.
+    crew: Crew,
+    /// Whose the processes on GPUs are.
+    pub owners: Watched<OwnersSample>,
     pids: Arc<Mutex<Vec<u32>>>,
 }
 
@@ -59,44 +75,27 @@ impl Sensors {
     pub fn start(config: &Config, library: NvmlLibrary, release: Release) -> Result<Self, RunError> {
         let pids = Arc::new(Mutex::new(Vec::new()));
         let wanted = Arc::clone(&pids);
-        let roots = config.roots.clone();
+        let crew = Crew::start().map_err(RunError::Thread)?;
+        let (roots, runs) = (config.roots.clone(), crew.clone());
         let owners = Watched::new(move || {
             let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&wanted));
-            SensorThread::spawn("owners", move || {
+            Ok(SensorTask::on(&runs, "owners", move || {
                 let mut owners = ProcessOwners::new(proc, passwd);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    (ts_ms, owners.resolve(&pids, ts_ms))
+                    let owners = owners.resolve(&pids, ts_ms);
+                    OwnersSample { ts_ms, pids, owners }
                 }
-            })
+            }))
         })?;
-        let gpus = GpuWatch::new(library, config.roots.proc.clone(), release);
-        let mut sensors = Self { gpus, node: Vec::new(), owners, pids };
-        let (proc, sys) = (config.roots.proc.clone(), config.roots.sys.clone());
-        sensors.register("disks", move || {
-            let mut disks = Disks::new(proc.clone(), sys.clone());
-            move |ts_ms| {
-                let disks = disks.sample(ts_ms).map_err(|error| chain(&error))?;
-                let mut measures = Measures::default();
-                disks.iter().for_each(|disk| measures.append(disk.measures()));
-                Ok(vec![NodeSample { stream: "disks".into(), ts_ms, measures, changes: Vec::new() }])
-            }
-        })?;
-        let proc = config.roots.proc.clone();
-        sensors.register("host", move || {
-            let mut host = Host::new(proc.clone());
-            move |ts_ms| {
-                let host = host.sample(ts_ms).map_err(|error| chain(&error))?;
-                let measures = host.measures();
-                Ok(vec![NodeSample { stream: "host".into(), ts_ms, measures, changes: Vec::new() }])
-            }
-        })?;
-        for (name, make) in kernel_sensors(config, &sensors.pids) {
+        let gpus = GpuWatch::new(library, config.roots.proc.clone(), release, crew.clone());
+        let mut sensors = Self { gpus, node: Vec::new(), crew, owners, pids };
+        for KernelSensor { name, every, make } in kernel_sensors(config, &sensors.pids) {
             sensors.register(name, move || {
                 let mut read = make();
                 move |ts_ms| {
-                    let KernelSample { ts_ms, measures, changes, .. } = read(ts_ms)?;
-                    Ok(vec![NodeSample { stream: name.into(), ts_ms, measures, changes }])
+                    let KernelSample { ts_ms, measures, changes } = read(ts_ms)?;
+                    Ok(vec![NodeSample { stream: name.into(), ts_ms, every, measures, changes }])
                 }
             })?;
         }
@@ -111,9 +110,10 @@ impl Sensors {
     pub fn register<M, F>(&mut self, name: &'static str, make: M) -> Result<(), RunError>
     where
         M: Fn() -> F + Clone + Send + Sync + 'static,
-        F: FnMut(i64) -> NodeAnswer,
+        F: FnMut(i64) -> NodeAnswer + Send + 'static,
     {
-        self.node.push(Watched::new(move || SensorThread::spawn(name, make.clone()))?);
+        let crew = self.crew.clone();
+        self.node.push(Watched::new(move || Ok(SensorTask::on(&crew, name, make.clone())))?);
         Ok(())
     }
 
@@ -136,9 +136,28 @@ impl Sensors {
         samples
     }
 
-    /// Says whose owners are wanted by the next request.
-    pub fn want_owners_of(&self, pids: Vec<u32>) {
-        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = pids;
+    /// Brings `known` to what it is at this round for these processes, of which those that the last round had have been asked
+    /// for already; false when it could not be, and what was known of them before is all that there is.
+    pub async fn owners_of(
+        &mut self,
+        pids: Vec<u32>,
+        known: &mut OwnersSample,
+        deadline: Instant,
+        round: &mut Round,
+    ) -> bool {
+        self.pids.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&pids);
+        for is_last in [false, true] {
+            let Some(answer) = self.owners.collect_until(deadline, round).await else { return false };
+            *known = answer;
+            if known.ts_ms == round.instant_ms && pids.iter().all(|pid| known.pids.contains(pid)) {
+                return true;
+            }
+            // Some process is new, or the answer was one of an earlier round.
+            if !is_last {
+                self.owners.request(round);
+            }
+        }
+        false
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::Round;
 use crate::run::RunError;
-use crate::sensors::{Answer, SensorThread};
+use crate::sensors::{Answer, SensorTask};
 
 /// From when on a sensor that has not answered is said to be stuck, in milliseconds.
 pub const STUCK_AFTER_MS: i64 = 2_000;
@@ -19,11 +19,11 @@ pub const STUCK_AFTER_MS: i64 = 2_000;
 /// How soon a thread that has panicked may be started once more.
 const RESPAWN: Duration = Duration::from_secs(10);
 
-type Spawn<T> = Box<dyn Fn() -> std::io::Result<SensorThread<T>> + Send + Sync>;
+type Spawn<T> = Box<dyn Fn() -> std::io::Result<SensorTask<T>> + Send + Sync>;
 
 /// One sensor's thread, and what is known of its answers.
-pub struct Watched<T> {
-    thread: SensorThread<T>,
+pub struct Watched<T: 'static> {
+    thread: SensorTask<T>,
     spawn: Spawn<T>,
     /// It has missed a deadline, and has not answered since.
     late: bool,
@@ -36,7 +36,7 @@ pub struct Watched<T> {
     answered_ms: Option<i64>,
 }
 
-impl<T> std::fmt::Debug for Watched<T> {
+impl<T: 'static> std::fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watched").field("late", &self.late).field("stuck", &self.stuck).finish_non_exhaustive()
     }
@@ -47,7 +47,7 @@ impl<T: Send + 'static> Watched<T> {
     ///
     /// # Errors
     /// [`RunError::Thread`].
-    pub fn new(spawn: impl Fn() -> std::io::Result<SensorThread<T>> + Send + Sync + 'static) -> Result<Self, RunError> {
+    pub fn new(spawn: impl Fn() -> std::io::Result<SensorTask<T>> + Send + Sync + 'static) -> Result<Self, RunError> {
         let thread = spawn().map_err(RunError::Thread)?;
         let spawn = Box::new(spawn);
         Ok(Self { thread, spawn, late: false, stuck: false, gone: false, respawn_at: None, answered_ms: None })
@@ -198,7 +198,7 @@ impl<T: Send + 'static> Watched<T> {
         self.thread.name()
     }
 
-    /// See [`SensorThread::alive`].
+    /// See [`SensorTask::alive`].
     pub fn alive(&self) -> Weak<()> {
         self.thread.alive()
     }
@@ -217,7 +217,7 @@ mod tests {
     async fn a_sensor_that_panics_is_started_again() {
         let telemetry = Telemetry::new().unwrap();
         let mut watched = Watched::new(|| {
-            SensorThread::spawn("broken", || {
+            SensorTask::spawn("broken", || {
                 |ts_ms: i64| if ts_ms == 1 { std::panic::resume_unwind(Box::new("on purpose")) } else { ts_ms }
             })
         })
@@ -244,7 +244,7 @@ mod tests {
         let blocked = Arc::new(std::sync::Mutex::new(blocked));
         let mut watched = Watched::new(move || {
             let blocked = Arc::clone(&blocked);
-            SensorThread::spawn("hung", move || {
+            SensorTask::spawn("hung", move || {
                 move |ts_ms: i64| {
                     blocked.lock().unwrap().recv().unwrap();
                     ts_ms
