@@ -19,9 +19,23 @@ pub struct Keeper {
     dir: PathBuf,
     spool: Arc<Mutex<Spool>>,
     more: Arc<Notify>,
+    ahead: Arc<Mutex<Ahead>>,
     /// Whether samples have been dropped since all was sent: said once.
     dropping: Arc<AtomicBool>,
     telemetry: Telemetry,
+}
+
+/// What was looked up for who sends before he asked, by whoever used the disk anyway: to wake a thread costs more than to
+/// read what was just written.
+#[derive(Debug, Default)]
+enum Ahead {
+    /// He has not asked, or has what he asked for.
+    #[default]
+    Nothing,
+    /// There was nothing when he asked for so many records and bytes.
+    Wanted(usize, usize),
+    /// There is something now.
+    Found(Lane, Batch),
 }
 
 /// Why nothing was kept.
@@ -45,6 +59,7 @@ impl Keeper {
             dir: dir.to_owned(),
             spool: Arc::new(Mutex::new(spool)),
             more: Arc::default(),
+            ahead: Arc::default(),
             dropping: Arc::default(),
             telemetry,
         })
@@ -73,17 +88,26 @@ impl Keeper {
         records: Vec<Record>,
     ) -> Result<Result<usize, (usize, SpoolError)>, Lost<E>> {
         let telemetry = self.telemetry.clone();
-        let dropping = Arc::clone(&self.dropping);
+        let (dropping, ahead) = (Arc::clone(&self.dropping), Arc::clone(&self.ahead));
         let append = move |spool: &mut Spool| {
             for (index, record) in records.iter().enumerate() {
                 let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
                 if appended.dropped_samples > 0 {
+                    // It may be among them.
+                    *ahead.lock().unwrap_or_else(PoisonError::into_inner) = Ahead::Nothing;
                     telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
                     if !dropping.swap(true, Ordering::Relaxed) {
                         let dropped = appended.dropped_samples;
                         tracing::warn!(dropped, "the spool or its disk is full, the oldest samples go");
                     }
                 }
+            }
+            let mut ahead = ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Ahead::Wanted(max_records, max_bytes) = *ahead
+                && let Ok(Some((lane, batch))) = spool.peek(max_records, max_bytes)
+            {
+                *ahead = Ahead::Found(lane, batch);
+                report(spool, &telemetry);
             }
             Ok(records.len())
         };
@@ -105,13 +129,12 @@ impl Keeper {
     /// # Errors
     /// [`SpoolError`].
     pub async fn peek(&self, max_records: usize, max_bytes: usize) -> Result<Option<(Lane, Batch)>, SpoolError> {
-        let telemetry = self.telemetry.clone();
-        self.with(move |spool| {
-            let batch = spool.peek(max_records, max_bytes);
-            report(spool, &telemetry);
-            batch
-        })
-        .await?
+        let found = std::mem::take(&mut *self.ahead.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Ahead::Found(lane, batch) = found {
+            return Ok(Some((lane, batch)));
+        }
+        let keeper = self.clone();
+        self.with(move |spool| keeper.look(spool, max_records, max_bytes)).await?
     }
 
     /// See [`Spool::acknowledge`].
@@ -119,17 +142,50 @@ impl Keeper {
     /// # Errors
     /// [`SpoolError`].
     pub async fn acknowledge(&self, lane: Lane, end: Position) -> Result<(), SpoolError> {
-        let telemetry = self.telemetry.clone();
-        let dropping = Arc::clone(&self.dropping);
+        let keeper = self.clone();
+        self.with(move |spool| keeper.let_go(spool, lane, end)).await?
+    }
+
+    /// [`Keeper::acknowledge`], and then [`Keeper::peek`].
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub async fn acknowledge_and_peek(
+        &self,
+        lane: Lane,
+        end: Position,
+        max_records: usize,
+        max_bytes: usize,
+    ) -> Result<Option<(Lane, Batch)>, SpoolError> {
+        let keeper = self.clone();
         self.with(move |spool| {
-            let result = spool.acknowledge(lane, end);
-            if spool.is_empty() && dropping.swap(false, Ordering::Relaxed) {
-                tracing::info!("no longer: the spool or its disk is full, the oldest samples go");
-            }
-            report(spool, &telemetry);
-            result
+            keeper.let_go(spool, lane, end)?;
+            keeper.look(spool, max_records, max_bytes)
         })
         .await?
+    }
+
+    fn look(
+        &self,
+        spool: &mut Spool,
+        max_records: usize,
+        max_bytes: usize,
+    ) -> Result<Option<(Lane, Batch)>, SpoolError> {
+        let batch = spool.peek(max_records, max_bytes);
+        report(spool, &self.telemetry);
+        if let Ok(None) = batch {
+            *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Ahead::Wanted(max_records, max_bytes);
+        }
+        batch
+    }
+
+    fn let_go(&self, spool: &mut Spool, lane: Lane, end: Position) -> Result<(), SpoolError> {
+        let result = spool.acknowledge(lane, end);
+        if spool.is_empty() && self.dropping.swap(false, Ordering::Relaxed) {
+            tracing::info!("no longer: the spool or its disk is full, the oldest samples go");
+        }
+        report(spool, &self.telemetry);
+        result
     }
 
     /// See [`Spool::reject`].
@@ -145,7 +201,12 @@ impl Keeper {
     /// # Errors
     /// [`SpoolError`].
     pub async fn make_room(&self) -> Result<(), SpoolError> {
-        let dropped = self.with(Spool::make_room).await??;
+        let ahead = Arc::clone(&self.ahead);
+        let make = move |spool: &mut Spool| {
+            *ahead.lock().unwrap_or_else(PoisonError::into_inner) = Ahead::Nothing;
+            spool.make_room()
+        };
+        let dropped = self.with(make).await??;
         self.telemetry.dropped.with_label_values(&["samples", "disk_full"]).inc_by(dropped);
         Ok(())
     }

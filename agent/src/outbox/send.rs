@@ -56,11 +56,16 @@ pub async fn run(keeper: Keeper, destination: Destination, telemetry: Telemetry,
         failures: 0,
         suspicions: 0,
         singly: 0,
+        following: None,
     };
     loop {
         let wait = match sender.step().await {
             Ok(Step::Sent) => continue,
-            Ok(Step::Nothing) if closing.is_cancelled() => return,
+            // What has come since it was looked, is sent still.
+            Ok(Step::Nothing) if closing.is_cancelled() => match sender.keeper.is_empty().await {
+                Ok(false) => continue,
+                Ok(true) | Err(_) => return,
+            },
             Ok(Step::Nothing) => {
                 tokio::select! {
                     () = sender.keeper.more() => {}
@@ -105,12 +110,17 @@ struct Sender {
     suspicions: u32,
     /// How many records are still to be sent one by one.
     singly: usize,
+    /// What was found behind the last request, when that was looked at with it.
+    following: Option<Option<(Lane, Batch)>>,
 }
 
 impl Sender {
     async fn step(&mut self) -> Result<Step, SpoolError> {
-        let most = if self.singly > 0 { 1 } else { MAX_BATCH_RECORDS };
-        let Some((lane, batch)) = self.keeper.peek(most, MAX_BATCH_BYTES).await? else { return Ok(Step::Nothing) };
+        let next = match self.following.take() {
+            Some(following) => following,
+            None => self.keeper.peek(self.most(), MAX_BATCH_BYTES).await?,
+        };
+        let Some((lane, batch)) = next else { return Ok(Step::Nothing) };
         match self.ask(&batch).await {
             Answer::Accepted { rejected_points, message } => {
                 self.count("accepted");
@@ -178,10 +188,16 @@ impl Sender {
 
     async fn done(&mut self, lane: Lane, batch: &Batch) -> Result<(), SpoolError> {
         self.singly = self.singly.saturating_sub(batch.records.len());
-        match batch.ends.last() {
-            Some(&end) => self.keeper.acknowledge(lane, end).await,
-            None => Ok(()),
+        if let Some(&end) = batch.ends.last() {
+            let following = self.keeper.acknowledge_and_peek(lane, end, self.most(), MAX_BATCH_BYTES).await?;
+            self.following = Some(following);
         }
+        Ok(())
+    }
+
+    /// Most records of the next request.
+    fn most(&self) -> usize {
+        if self.singly > 0 { 1 } else { MAX_BATCH_RECORDS }
     }
 
     fn count(&self, result: &str) {
