@@ -12,6 +12,7 @@ use contador_agent::http::Health;
 use contador_agent::ledger::checkpoint::{self, CheckpointFile};
 use contador_agent::ledger::tick::holders;
 use contador_agent::ledger::{CLOSE_AFTER_MS, Ledger, MINUTE_MS, Tick};
+use contador_agent::outbox::pack::plain;
 use contador_agent::outbox::{Keeper, Kind};
 use contador_agent::run::Options;
 use contador_agent::run::node::Node;
@@ -51,11 +52,9 @@ impl Agent {
     async fn handed_on(&self) -> Vec<(Kind, ExportMetricsServiceRequest)> {
         let mut all = Vec::new();
         while let Some((lane, batch)) = self.keeper.peek(1_000, 1 << 24).await.unwrap() {
-            all.extend(
-                batch.records.iter().map(|record| {
-                    (record.kind, ExportMetricsServiceRequest::decode(record.payload.as_slice()).unwrap())
-                }),
-            );
+            all.extend(batch.records.iter().map(|record| {
+                (record.kind, ExportMetricsServiceRequest::decode(&*plain(&record.payload).unwrap()).unwrap())
+            }));
             self.keeper.acknowledge(lane, *batch.ends.last().unwrap()).await.unwrap();
         }
         all

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use contador_agent::config::{Config, Overrides};
 use contador_agent::http::Health;
+use contador_agent::outbox::pack::plain;
 use contador_agent::outbox::{Keeper, Kind};
 use contador_agent::run::Options;
 use contador_agent::run::kernel::{KernelSensor, kernel_sensors};
@@ -170,12 +171,9 @@ async fn whole(config: &Config, point: &str, state: &Path) {
     }
     let mut requests = Vec::new();
     while let Some((lane, batch)) = keeper.peek(1_000, 1 << 24).await.unwrap() {
-        requests.extend(
-            batch
-                .records
-                .iter()
-                .map(|record| (record.kind, ExportMetricsServiceRequest::decode(record.payload.as_slice()).unwrap())),
-        );
+        requests.extend(batch.records.iter().map(|record| {
+            (record.kind, ExportMetricsServiceRequest::decode(&*plain(&record.payload).unwrap()).unwrap())
+        }));
         keeper.acknowledge(lane, *batch.ends.last().unwrap()).await.unwrap();
     }
     let metrics = |request: &ExportMetricsServiceRequest| -> Vec<String> {

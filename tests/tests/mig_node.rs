@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contador_agent::config::{Config, Overrides};
 use contador_agent::http::Health;
 use contador_agent::ledger::MINUTE_MS;
+use contador_agent::outbox::pack::plain;
 use contador_agent::outbox::{Keeper, Kind};
 use contador_agent::run::Options;
 use contador_agent::run::node::Node;
@@ -36,10 +37,9 @@ type Record = (Kind, ExportMetricsServiceRequest);
 async fn handed_on(keeper: &Keeper, all: &mut Vec<Record>) {
     while let Some((lane, batch)) = keeper.peek(1_000, 1 << 24).await.unwrap() {
         let records = batch.records.iter();
-        all.extend(
-            records
-                .map(|record| (record.kind, ExportMetricsServiceRequest::decode(record.payload.as_slice()).unwrap())),
-        );
+        all.extend(records.map(|record| {
+            (record.kind, ExportMetricsServiceRequest::decode(&*plain(&record.payload).unwrap()).unwrap())
+        }));
         keeper.acknowledge(lane, *batch.ends.last().unwrap()).await.unwrap();
     }
 }

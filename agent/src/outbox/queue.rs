@@ -40,6 +40,20 @@ pub struct Batch {
     pub ends: Vec<Position>,
 }
 
+impl Batch {
+    /// Leaves out what makes the sum of the records' `size` greater than `most`; the first stays in any case.
+    pub fn hold_to(&mut self, most: usize, size: impl Fn(&Record) -> usize) {
+        let mut sum = 0_usize;
+        let fits = |record: &&Record| {
+            sum = sum.saturating_add(size(record));
+            sum <= most
+        };
+        let kept = self.records.iter().take_while(fits).count().max(1);
+        self.records.truncate(kept);
+        self.ends.truncate(kept);
+    }
+}
+
 #[derive(Debug)]
 struct Segment {
     number: u64,

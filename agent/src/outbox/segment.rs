@@ -76,7 +76,7 @@ impl Kind {
 pub struct Record {
     /// What it is about.
     pub kind: Kind,
-    /// An OTLP `ExportMetricsServiceRequest`.
+    /// An OTLP `ExportMetricsServiceRequest`, plain or packed (see [`super::pack`]).
     pub payload: Vec<u8>,
 }
 

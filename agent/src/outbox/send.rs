@@ -11,6 +11,7 @@ use tonic::transport::Endpoint;
 
 use super::answer::{self, Answer, Cause};
 use super::keeper::Keeper;
+use super::pack;
 use super::queue::{Batch, SpoolError};
 use super::spool::Lane;
 use super::wire::{self, Wire};
@@ -120,7 +121,8 @@ impl Sender {
             Some(following) => following,
             None => self.keeper.peek(self.most(), MAX_BATCH_BYTES).await?,
         };
-        let Some((lane, batch)) = next else { return Ok(Step::Nothing) };
+        let Some((lane, mut batch)) = next else { return Ok(Step::Nothing) };
+        batch.hold_to(MAX_BATCH_BYTES, |record| pack::plain_len(&record.payload));
         match self.ask(&batch).await {
             Answer::Accepted { rejected_points, message } => {
                 self.count("accepted");

@@ -2,8 +2,7 @@
 //!
 //! The message (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>) is a byte that says whether it is compressed,
 //! four of its length, and itself. It is made here and not by tonic, which knows messages that have yet to be encoded, and
-//! which compresses without telling the compressor how little there is: for a request of 70 KiB that is a megabyte of tables,
-//! made and forgotten once a second.
+//! which would compress what is compressed already.
 
 use std::io::{self, Write as _};
 use std::task::{Context, Poll};
@@ -22,14 +21,12 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
+use super::pack::{self, Packer};
 use super::segment::Record;
 use crate::config::Compression;
 
 /// The call of OTLP (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc>).
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-
-/// Fast, which costs a tenth of the bytes.
-const ZSTD_LEVEL: i32 = 1;
 
 /// Bytes before a message.
 const PREFIX: usize = 5;
@@ -37,14 +34,13 @@ const PREFIX: usize = 5;
 /// A connection to a collector, and what is needed to write to it.
 pub struct Wire {
     channel: Channel,
-    /// Keeps its tables from request to request.
-    zstd: Option<zstd::bulk::Compressor<'static>>,
+    packer: Packer,
 }
 
 impl Wire {
     /// Writes to this channel.
     pub fn new(channel: Channel) -> Self {
-        Self { channel, zstd: None }
+        Self { channel, packer: Packer::default() }
     }
 
     /// Sends one request made of all these records: encoded messages one after the other are the encoding of one message
@@ -67,27 +63,26 @@ impl Wire {
 
     /// The message of these records, with its prefix.
     fn message(&mut self, compression: Compression, records: &[Record]) -> io::Result<Bytes> {
-        let payloads = || records.iter().map(|record| record.payload.as_slice());
+        let mut payloads = records.iter().map(|record| record.payload.as_slice());
         let mut message = vec![u8::from(compression != Compression::None), 0, 0, 0, 0];
         match compression {
-            Compression::None => payloads().for_each(|payload| message.extend_from_slice(payload)),
+            Compression::None => payloads.try_for_each(|payload| {
+                message.extend_from_slice(&pack::plain(payload)?);
+                io::Result::Ok(())
+            })?,
             Compression::Gzip => {
                 let mut encoder = GzEncoder::new(&mut message, flate2::Compression::default());
-                payloads().try_for_each(|payload| encoder.write_all(payload))?;
+                payloads.try_for_each(|payload| encoder.write_all(&pack::plain(payload)?))?;
                 encoder.finish()?;
             }
-            Compression::Zstd => {
-                let compressor = match &mut self.zstd {
-                    Some(compressor) => compressor,
-                    none => none.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL)?),
-                };
-                // Mostly it is one record, which needs no copy.
-                message.extend(match records {
-                    [only] => compressor.compress(&only.payload)?,
-                    several => compressor
-                        .compress(&several.iter().map(|record| &*record.payload).collect::<Vec<_>>().concat())?,
-                });
-            }
+            // Frames one after the other are one stream.
+            Compression::Zstd => payloads.try_for_each(|payload| {
+                match pack::is_packed(payload) {
+                    true => message.extend_from_slice(payload),
+                    false => message.extend(self.packer.pack(payload)?),
+                }
+                io::Result::Ok(())
+            })?,
         }
         let length = u32::try_from(message.len() - PREFIX).map_err(io::Error::other)?;
         message[1..PREFIX].copy_from_slice(&length.to_be_bytes());
@@ -97,7 +92,9 @@ impl Wire {
 
 /// Whether these records are a request: else a collector says of itself that it has failed.
 pub fn is_request(records: &[Record]) -> bool {
-    records.iter().all(|record| ExportMetricsServiceRequest::decode(record.payload.as_slice()).is_ok())
+    let is_one =
+        |payload: &[u8]| pack::plain(payload).is_ok_and(|plain| ExportMetricsServiceRequest::decode(&*plain).is_ok());
+    records.iter().all(|record| is_one(&record.payload))
 }
 
 /// A channel whose requests have this message.
@@ -177,9 +174,11 @@ mod tests {
         let channel = tonic::transport::Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
         let mut wire = Wire::new(channel);
         let record = |payload: &[u8]| Record { kind: Kind::Samples, payload: payload.to_vec() };
-        let (long, none) = (vec![7; 100_000], Vec::new());
-        for records in [vec![record(&long), record(b"two")], vec![record(b"one")], vec![record(&long)], none] {
-            let whole: Vec<u8> = records.iter().flat_map(|record| record.payload.clone()).collect();
+        let long = vec![7; 100_000];
+        let packed = record(&Packer::default().pack(&long).unwrap());
+        for records in [vec![packed, record(b"two")], vec![record(b"one")], vec![record(&long)]] {
+            let whole: Vec<u8> =
+                records.iter().flat_map(|record| pack::plain(&record.payload).unwrap().into_owned()).collect();
             for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
                 let message = wire.message(compression, &records).unwrap();
                 let (prefix, sent) = message.split_at(PREFIX);

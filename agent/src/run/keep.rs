@@ -56,7 +56,9 @@ impl Node {
         if payload.is_empty() {
             return;
         }
-        self.unkept.push_back(payload);
+        // Without memory for it, they are kept as they are.
+        let packed = self.packer.pack(&payload).unwrap_or(payload);
+        self.unkept.push_back(packed);
         let mut bytes: usize = self.unkept.iter().map(Vec::len).sum();
         while bytes > MAX_UNKEPT_BYTES && self.unkept.len() > 1 {
             bytes -= self.unkept.pop_front().map_or(0, |oldest| oldest.len());

@@ -24,6 +24,7 @@ use crate::ledger::{self, Ledger, Tick};
 use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
+use crate::outbox::pack::{self, Packer};
 use crate::sensors::{GpuIdentity, GpuSample};
 use crate::telemetry::Telemetry;
 
@@ -64,6 +65,7 @@ pub struct Node {
     pub(super) checkpoint_fault: Option<String>,
     /// Whether the checkpoint and the spool share a file system.
     pub(super) one_disk: bool,
+    pub(super) packer: Packer,
     /// Empty between ticks; what it is made of is kept.
     points: Points,
     pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
@@ -90,7 +92,7 @@ impl Node {
             Loaded::Nothing => Ledger::default(),
             Loaded::Ledger(ledger, samples) => {
                 // A kill may have taken them from the spool.
-                unkept.extend((!samples.is_empty()).then_some(samples));
+                unkept.extend((!samples.is_empty()).then_some(samples).map(packed));
                 *ledger
             }
             Loaded::Corrupt(reason) => {
@@ -125,6 +127,7 @@ impl Node {
             unkept,
             checkpoint_fault: None,
             one_disk: disk(&config.state_dir) == disk(&config.spool_dir),
+            packer: Packer::default(),
             points: Points::default(),
             last_tick: None,
             latest: Latest::new(config.interval),
@@ -301,6 +304,14 @@ impl Node {
         if let Some(tick) = tick {
             self.latest.hold(&sample.uuid, tick.holders.iter().map(|holder| &holder.owner));
         }
+    }
+}
+
+/// Samples as they are kept now: an older version kept them as they were, and would have parts of both kinds be one.
+fn packed(samples: Vec<u8>) -> Vec<u8> {
+    match pack::is_packed(&samples) {
+        true => samples,
+        false => Packer::default().pack(&samples).unwrap_or(samples),
     }
 }
 

@@ -144,7 +144,11 @@ impl Crew {
     pub fn renew(&self) {
         let mut state = self.0.0.lock();
         state.dismissed = state.begun;
-        state.idle.drain(..).for_each(|runner| runner.call());
+        for runner in std::mem::take(&mut state.idle) {
+            // Until it has seen that it is dismissed, it is there, and does what comes.
+            state.begins(runner.id);
+            runner.call();
+        }
     }
 
     /// How many threads there are.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use contador_agent::config::{Config, Overrides};
 use contador_agent::http::Health;
 use contador_agent::outbox::Keeper;
+use contador_agent::outbox::pack::plain;
 use contador_agent::run::Options;
 use contador_agent::run::node::Node;
 use contador_agent::sensors::NvmlLibrary;
@@ -80,7 +81,7 @@ impl Agent {
         let mut all = Vec::new();
         while let Some((lane, batch)) = self.keeper.peek(1_000, 1 << 24).await.unwrap() {
             let requests = batch.records.iter().map(|record| record.payload.as_slice());
-            all.extend(requests.map(|payload| ExportMetricsServiceRequest::decode(payload).unwrap()));
+            all.extend(requests.map(|payload| ExportMetricsServiceRequest::decode(&*plain(payload).unwrap()).unwrap()));
             self.keeper.acknowledge(lane, *batch.ends.last().unwrap()).await.unwrap();
         }
         all

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use contador_agent::config::{Config, Overrides};
 use contador_agent::http::Health;
 use contador_agent::outbox::Keeper;
+use contador_agent::outbox::pack::plain;
 use contador_agent::run::Options;
 use contador_agent::run::gpus::Release;
 use contador_agent::run::node::Node;
@@ -108,8 +109,9 @@ impl Agent {
         self.node.tick(self.instant_ms).await;
         while let Some((lane, batch)) = self.keeper.peek(1_000, 1 << 24).await.unwrap() {
             let records = batch.records.iter();
-            self.received
-                .extend(records.map(|record| ExportMetricsServiceRequest::decode(record.payload.as_slice()).unwrap()));
+            self.received.extend(
+                records.map(|record| ExportMetricsServiceRequest::decode(&*plain(&record.payload).unwrap()).unwrap()),
+            );
             self.keeper.acknowledge(lane, *batch.ends.last().unwrap()).await.unwrap();
         }
     }
