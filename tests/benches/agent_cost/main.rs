@@ -7,9 +7,11 @@
 //! with the same load, and does nothing else. With `--rounds`, each is measured so often, in turns, since machines are not the
 //! same from minute to minute.
 //!
+//! With `--awake`, no processor sleeps meanwhile, as on a node that has work to do.
+//!
 //! The result is one JSON document on standard output. Peers that are not installed are named in `left_out`.
 //!
-//! `cargo bench -p contador-tests --bench agent_cost -- [--seconds 60] [--rounds 1] [--agent PATH] [--only TEXT]`
+//! `cargo bench -p contador-tests --bench agent_cost -- [--awake] [--seconds 60] [--rounds 1] [--agent PATH] [--only TEXT]`
 #![allow(clippy::unwrap_used, reason = "a benchmark ends at what it does not expect")]
 
 mod floor;
@@ -29,7 +31,21 @@ use self::programs::{Load, Program};
 /// How long a program may take to settle before it is watched.
 const SETTLE: Duration = Duration::from_secs(5);
 
+/// Keeps every processor from going to sleep, at the lowest priority: as on a node that works. A virtual processor that sleeps
+/// may find nothing of what it had when it is woken, and what that takes counts as the program's.
+fn keep_awake() {
+    for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        std::thread::spawn(|| {
+            rustix::process::nice(19).expect("a lower priority");
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+    }
+}
+
 struct Arguments {
+    awake: bool,
     seconds: u64,
     agent: Option<PathBuf>,
     only: Vec<String>,
@@ -42,6 +58,9 @@ fn main() {
         return;
     }
     let arguments = arguments();
+    if arguments.awake {
+        keep_awake();
+    }
     let sink = sink::start();
     let programs = programs::all(arguments.agent.as_deref(), sink.address);
     let mut left_out = Vec::new();
@@ -82,6 +101,7 @@ fn main() {
     });
     let report = json!({
         "machine": machine,
+        "kept_awake": arguments.awake,
         "seconds": arguments.seconds,
         "medians": medians(&runs),
         "runs": runs,
@@ -147,7 +167,7 @@ fn watch(program: &Program, load: Load, pages: u64, length: Duration) -> Value {
 }
 
 fn arguments() -> Arguments {
-    let mut found = Arguments { seconds: 60, agent: None, only: Vec::new(), rounds: 1 };
+    let mut found = Arguments { awake: false, seconds: 60, agent: None, only: Vec::new(), rounds: 1 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word}: expected a value"));
@@ -156,9 +176,10 @@ fn arguments() -> Arguments {
             "--agent" => found.agent = Some(value().into()),
             "--only" => found.only.push(value()),
             "--rounds" => found.rounds = value().parse().expect("--rounds: expected a whole number"),
+            "--awake" => found.awake = true,
             // Cargo adds it.
             "--bench" => {}
-            other => panic!("{other}: expected --seconds, --rounds, --agent or --only"),
+            other => panic!("{other}: expected --awake, --seconds, --rounds, --agent or --only"),
         }
     }
     found
