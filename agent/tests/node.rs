@@ -73,15 +73,17 @@ fn instants(all: &[(Kind, ExportMetricsServiceRequest)]) -> Vec<i64> {
 
 /// A checkpoint of a device that was seen until `until`, and not since.
 fn leave_device(state: &Path, until: i64) {
+    let research = Owner { department: "research".into(), ..Owner::default() };
     let mut ledger = Ledger::default();
     for instant_ms in [until - 2_000, until - 1_000, until] {
         let tick = Tick {
             device: "GPU-1".into(),
             simulated: false,
             instant_ms,
-            holders: holders([(Owner { department: "research".into(), ..Owner::default() }, 1 << 30, None)]),
+            holders: holders([], [(&research, 1 << 30, None)]),
             utilization_ppm: Some(1_000_000),
             energy_mj: Some(1_000),
+            split: None,
         };
         ledger.tick(tick, Duration::from_secs(1));
     }

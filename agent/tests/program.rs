@@ -242,15 +242,17 @@ fn agent_events(received: &[ExportMetricsServiceRequest]) -> Vec<String> {
 /// A ledger of an agent that was killed longer ago than a device is waited for, while somebody held a device.
 fn leave_checkpoint(state: &Path) -> i64 {
     let killed = now_ms() - CLOSE_AFTER_MS - 3 * MINUTE_MS;
+    let research = Owner { department: "research".into(), ..Owner::default() };
     let mut ledger = Ledger::default();
     for second in 0..3 {
         let tick = Tick {
             device: "GPU-1".into(),
             simulated: false,
             instant_ms: killed - 2_000 + second * 1_000,
-            holders: holders([(Owner { department: "research".into(), ..Owner::default() }, 1 << 30, None)]),
+            holders: holders([], [(&research, 1 << 30, None)]),
             utilization_ppm: Some(1_000_000),
             energy_mj: Some(1_000),
+            split: None,
         };
         ledger.tick(tick, Duration::from_secs(1));
     }

@@ -101,6 +101,7 @@ async fn a_held_gpu_is_metered_and_the_minutes_that_were_missed_conserve() {
         holders: Vec::new(),
         utilization_ppm: None,
         energy_mj: Some(counter),
+        split: None,
     };
     ledger.tick(last, Duration::from_secs(1));
     CheckpointFile::new(state.path()).store(&checkpoint::encode(&ledger, std::iter::empty()).unwrap(), true).unwrap();

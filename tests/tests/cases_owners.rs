@@ -1,12 +1,16 @@
-//! Who owns a device, in cases that went wrong elsewhere. Owners come from the processes that hold a device.
+//! Who owns a device, in cases that went wrong elsewhere: who was given a device, and the processes that hold it.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use contador_agent::ledger::{Account, Ledger};
+use contador_agent::owners::claim::Part;
 use contador_agent::owners::{DeviceId, ProcessOwners};
+use contador_agent::run::attribute::{self, Claims, Known};
+use contador_agent::sensors::{Gpus, NvmlLibrary};
 use contador_schemas::names;
 use contador_schemas::owner::{Owner, OwnerKind};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -72,6 +76,47 @@ async fn d8_shares_of_a_shared_device_sum_to_the_device() {
     // 70 W and 71 % of the 630 W above, for a minute.
     assert_eq!(sum(2), (70_000 + 630_000 * 71 / 100) * 60);
     assert!(minute.values().all(|parts| parts[0] == MINUTE_MS / 3), "{minute:?}");
+}
+
+/// The same of pods that a scheduler gave the device to: whether or not their processes are there, or can be seen, they have
+/// it between them; and a process of somebody else has no part of it.
+#[test]
+fn d8_pods_that_share_a_device_have_it_between_them() {
+    let process = |pid: u32| format!("[[gpu.process]]\npid = {pid}\nmemory_mib = 100\nsm_util = 20\n");
+    let processes: String = (501..504).map(process).collect();
+    let simulator =
+        Simulator::new(&format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 71\n{processes}"));
+    let kernel = Kernel::new();
+    (501..504).for_each(|pid| kernel.process(pid, &[]));
+    let pod = |name: &str| Owner { namespace: "ml".into(), pod: name.into(), ..Owner::default() };
+    let third = Part::Ppm(333_333);
+    let cases = [[Part::Even; 3], [third; 3], [Part::Ppm(714_000); 3], [third, third, Part::Even]];
+    for (parts, case) in cases.into_iter().zip(0_u64..) {
+        let given = parts.into_iter().zip(["a", "b", "c"]).map(|(part, name)| (part, pod(name))).collect();
+        let claims = Claims::from([(DEVICE.to_owned(), given)]);
+        let stranger = Owner { user: "root".into(), command: "top".into(), ..Owner::default() };
+        let owners = HashMap::from([(501, pod("a")), (502, pod("b")), (503, stranger.clone())]);
+        let known = Known { owners: &owners, claims: &claims, fresh: true };
+        let mut gpus = Gpus::open(&NvmlLibrary::at(simulator.path()), &kernel.path()).unwrap();
+        let mut ledger = Ledger::default();
+        for second in 0..=60 {
+            simulator.hold_clock((case * 61 + second) * 1_000);
+            let sample = gpus.sample_all(START + i64::try_from(second).unwrap() * 1_000).remove(0);
+            ledger.tick(attribute::tick(&sample, &[], true, known, false).unwrap(), Duration::from_secs(1));
+        }
+        let [minute] = ledger.pending() else { panic!("one minute, not {:?}", ledger.pending()) };
+        let accounts: BTreeMap<_, _> = minute.accounts.iter().map(|account| (account.owner.label(), account)).collect();
+        let sum = |part: fn(&Account) -> u64| minute.accounts.iter().map(part).sum::<u64>();
+        assert_eq!(sum(|account| account.share_ms), MINUTE_MS);
+        assert_eq!(sum(|account| account.busy_ms), MINUTE_MS * 71 / 100);
+        for name in ["a", "b", "c"] {
+            let share = accounts[name].share_ms;
+            assert!(share.abs_diff(MINUTE_MS / 3) <= 60, "{parts:?} {name}: {share}");
+        }
+        let other = accounts[&stranger.label()];
+        assert_eq!((other.share_ms, other.busy_ms), (0, MINUTE_MS * 71 / 300), "a third of the work, and no time");
+        assert_eq!((accounts["c"].busy_ms, accounts["c"].memory_mib_ms), (0, 0), "nothing of it runs");
+    }
 }
 
 /// A name that a device plugin made of a device by cutting it into replicas is the device's own id, so that it joins with

@@ -1,4 +1,4 @@
-//! What a node hands on of a GPU that is split by MIG: devices of their own, and one GPU on the bill.
+//! What a node hands on of a GPU that is split by MIG: devices of their own, that are one GPU together.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +64,7 @@ fn devices(points: &[NumberDataPoint]) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn instances_are_sampled_and_their_gpu_is_booked() {
+async fn instances_are_sampled_and_booked_as_parts_of_their_gpu() {
     let here = std::process::id();
     let simulator = Simulator::new(&format!(
         "[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{GPU}\"\n\
@@ -126,21 +126,46 @@ async fn instances_are_sampled_and_their_gpu_is_booked() {
         "{message}"
     );
 
-    // Whole minutes later the bill has one GPU, and the process on its instance is on it once.
+    // Whole minutes later each is booked with its part of the GPU: together they have its time, and the process its own.
     until(&mut node, &mut all, &|all| {
         let last = of_kind(all, Kind::Ledger, names::LEDGER_SHARE);
         last.iter().any(|point| point.start_time_unix_nano >= u64::try_from(START + 2 * MINUTE_MS).unwrap() * 1_000_000)
     })
     .await;
     let rows = of_kind(&all, Kind::Ledger, names::LEDGER_SHARE);
-    assert_eq!(devices(&rows), BTreeSet::from([GPU.to_owned()]), "instances are not booked");
     let mut minutes = BTreeMap::<u64, i64>::new();
+    let mut last = BTreeMap::<(String, String), i64>::new();
     for row in &rows {
         let Some(Value::AsInt(share)) = row.value else { panic!("no whole number: {row:?}") };
         *minutes.entry(row.start_time_unix_nano).or_default() += share;
+        if row.start_time_unix_nano == u64::try_from(START + 2 * MINUTE_MS).unwrap() * 1_000_000 {
+            last.insert((attribute(row, names::HW_ID), attribute(row, names::OWNER_KIND)), share);
+        }
     }
-    // The first minute began before the GPU was seen.
-    assert!(minutes.len() >= 2 && minutes.values().skip(1).all(|share| *share == 60_000), "{minutes:?}");
-    let owners: BTreeSet<_> = rows.iter().map(|row| attribute(row, names::OWNER_ID)).collect();
-    assert_eq!(owners.len(), 1, "one process, on the instance and so on the GPU");
+    assert!(minutes.len() >= 3 && minutes.values().all(|share| *share == 60_000), "{minutes:?}");
+    let one =
+        devices(&rows).into_iter().find(|device| last.contains_key(&(device.clone(), "workload".into()))).unwrap();
+    let infos = of_kind(&all, Kind::Samples, names::DEVICE_INFO);
+    let profile = infos.iter().rev().find(|info| attribute(info, names::HW_ID) == one).unwrap();
+    assert_eq!(attribute(profile, names::MIG_PROFILE), "1g.10gb");
+    // Of each second 1000 / 7 ms, and what no instance covers has the rest.
+    let stranded = last[&(GPU.to_owned(), "stranded".to_owned())];
+    assert_eq!(last.into_values().collect::<Vec<_>>(), [stranded, 60_000 - stranded]);
+    assert!((60_000 - stranded - 60_000 / 7).abs() <= 60, "{stranded}");
+    // The energy is the board's counter's, to the millijoule, which has not risen since the clock was held.
+    let booked: i64 = of_kind(&all, Kind::Ledger, names::LEDGER_ENERGY)
+        .iter()
+        .map(|row| match row.value {
+            Some(Value::AsInt(energy)) => energy,
+            _ => panic!("no whole number: {row:?}"),
+        })
+        .sum();
+    let counter = of_kind(&all, Kind::Samples, names::ENERGY);
+    let joules = |point: &NumberDataPoint| match point.value {
+        Some(Value::AsDouble(joules)) => joules,
+        Some(Value::AsInt(joules)) => f64::from(i32::try_from(joules).unwrap()),
+        None => panic!("no value: {point:?}"),
+    };
+    let risen = joules(counter.last().unwrap()) - joules(counter.first().unwrap());
+    assert!((f64::from(i32::try_from(booked).unwrap()) - risen * 1e3).abs() < 0.5, "{booked} mJ of {risen} J");
 }

@@ -6,6 +6,7 @@ use contador_schemas::owner::{Owner, OwnerKind};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::share;
 use super::split::apportion;
 use super::tick::Holder;
 
@@ -27,6 +28,10 @@ pub struct Account {
     pub memory_mib_ms: u64,
     /// Its part of the energy, millijoules.
     pub energy_mj: u64,
+    /// Of `held_ms`, milliseconds in which the device had no work: its utilisation is known, and was 0. Of nobody's time
+    /// (idle, stranded, unmetered) it is 0.
+    #[serde(default)]
+    pub idle_ms: u64,
 }
 
 /// A minute that is over.
@@ -38,14 +43,16 @@ pub struct ClosedMinute {
     pub start_ms: i64,
     /// Whether the device is a simulated one.
     pub simulated: bool,
-    /// By rising owner id; `share_ms` sums to 60,000.
+    /// By rising owner id; `share_ms` sums to 60,000 over the device and its MIG instances.
     pub accounts: Vec<Account>,
 }
 
 impl ClosedMinute {
-    /// Names the device, which a timeline does not know.
+    /// Names the device, which a timeline does not know; it knows the instances.
     pub(super) fn of(mut self, device: &str) -> Self {
-        device.clone_into(&mut self.device);
+        if self.device.is_empty() {
+            device.clone_into(&mut self.device);
+        }
         self
     }
 }
@@ -65,8 +72,17 @@ pub struct Piece {
     pub start_ms: i64,
     /// Its length in milliseconds.
     pub length_ms: u64,
+    /// What there is of it to share, in milliseconds: all of it, or of a part of a GPU, its part.
+    pub share_ms: u64,
     /// Energy in millijoules.
     pub energy_mj: u64,
+}
+
+impl Piece {
+    /// Says in which order odd units go round.
+    pub(super) fn rotation(&self) -> u64 {
+        u64::try_from(self.start_ms).unwrap_or(0)
+    }
 }
 
 impl OpenMinute {
@@ -75,21 +91,28 @@ impl OpenMinute {
         self.whole(OwnerKind::Unmetered, piece, 0);
     }
 
-    /// Books a piece on those who held the device, or on nobody when it was idle.
-    pub fn held(&mut self, piece: Piece, holders: &[Holder], utilization_ppm: u32) {
-        let busy = u64::from(utilization_ppm) * piece.length_ms + self.busy_carry;
+    /// Books a piece on those who held the device, or when nobody did, on `nobody`. See [`share`] for who has what.
+    pub fn held(&mut self, piece: Piece, holders: &[Holder], utilization_ppm: Option<u32>, nobody: OwnerKind) {
+        let busy = u64::from(utilization_ppm.unwrap_or(0)) * piece.share_ms + self.busy_carry;
         self.busy_carry = busy % 1_000_000;
         let busy = busy / 1_000_000;
         if holders.is_empty() {
-            return self.whole(OwnerKind::Idle, piece, busy);
+            // Instances may cover all of their GPU.
+            if nobody != OwnerKind::Stranded || piece.share_ms > 0 {
+                self.whole(nobody, piece, busy);
+            }
+            return;
         }
-        let rotation = u64::try_from(piece.start_ms).unwrap_or(0);
-        let equal = vec![1_u64; holders.len()];
+        let rotation = piece.rotation();
+        let parts: Vec<_> = holders.iter().map(|holder| holder.part).collect();
+        let (mut weights, idle) = share::weights(&parts);
         let measured: Option<Vec<u64>> = holders.iter().map(|holder| holder.sm_ppm).collect();
-        let use_of = measured.filter(|weights| weights.iter().any(|&weight| weight > 0)).unwrap_or(equal.clone());
-        let share = apportion(piece.length_ms, &equal, rotation);
-        let busy = apportion(busy, &use_of, rotation);
-        let energy = apportion(piece.energy_mj, &use_of, rotation);
+        let measured = measured.filter(|uses| uses.iter().any(|&used| used > 0));
+        let uses = measured.as_ref().unwrap_or(&weights);
+        let busy = apportion(busy, uses, rotation);
+        let energy = apportion(piece.energy_mj, uses, rotation);
+        weights.push(idle);
+        let share = apportion(piece.share_ms, &weights, rotation);
         for (index, holder) in holders.iter().enumerate() {
             let account = self.account(holder.id, || holder.owner.clone());
             account.held_ms += piece.length_ms;
@@ -98,6 +121,13 @@ impl OpenMinute {
             account.memory_mib_ms =
                 account.memory_mib_ms.saturating_add(holder.memory_mib.saturating_mul(piece.length_ms));
             account.energy_mj = account.energy_mj.saturating_add(energy[index]);
+            if utilization_ppm == Some(0) {
+                account.idle_ms += piece.length_ms;
+            }
+        }
+        let left = share.last().copied().unwrap_or(0);
+        if left > 0 {
+            self.whole(OwnerKind::Idle, Piece { share_ms: left, energy_mj: 0, ..piece }, 0);
         }
     }
 
@@ -111,7 +141,7 @@ impl OpenMinute {
         let owner = Owner::of_kind(kind);
         let account = self.account(owner.id(), || owner);
         account.held_ms += piece.length_ms;
-        account.share_ms += piece.length_ms;
+        account.share_ms += piece.share_ms;
         account.busy_ms += busy_ms;
         account.energy_mj = account.energy_mj.saturating_add(piece.energy_mj);
     }

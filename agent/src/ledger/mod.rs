@@ -1,13 +1,16 @@
 //! Who held what: instants become minutes.
 //!
-//! A [`tick::Tick`] says who holds a device at one instant. A [`timeline::Timeline`] (one a device) lets that state hold
-//! until the next tick, cuts the interval at UTC minutes, and has [`split`] divide time, busy time and energy among the
-//! holders by whole numbers, so that nothing is lost or made up. What nobody was looking at is *unmetered*, never
-//! guessed. A [`minute::ClosedMinute`] comes out exactly once; [`checkpoint`] keeps the open minutes, and closed ones
+//! A [`tick::Tick`] says who holds a GPU, and its MIG instances, at one instant. A [`timeline::Timeline`] (one a GPU) lets
+//! that state hold until the next tick, cuts the interval at UTC minutes, and has [`split`] divide time, busy time and
+//! energy among instances (weighed by [`slices`]) and holders by whole numbers, so that nothing is lost or made up: [`share`]
+//! has the rules. What nobody was looking at is *unmetered*, never guessed. A [`minute::ClosedMinute`] comes out exactly
+//! once for each device, and for each instance that was there; [`checkpoint`] keeps the open minutes, and closed ones
 //! that the outbox has not taken yet, so that a kill at any moment loses no more than the time until the next start.
 
 pub mod checkpoint;
 pub mod minute;
+pub mod share;
+pub mod slices;
 pub mod split;
 pub mod tick;
 pub mod timeline;
@@ -19,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use checkpoint::{CheckpointError, CheckpointFile};
 pub use minute::{Account, ClosedMinute, MINUTE_MS};
-pub use tick::{Holder, Tick};
+pub use tick::{Holder, Instance, Tick};
 use timeline::minute_start;
 pub use timeline::{MAX_GAP_MS, Timeline, gap_limit_ms};
 
@@ -112,3 +115,6 @@ impl Ledger {
 
 #[cfg(test)]
 mod properties;
+
+#[cfg(test)]
+mod model;

@@ -60,14 +60,16 @@ fn ticks(offset: i64, steps: &[Step]) -> Vec<(Tick, bool)> {
                 Energy::Resets(to) => to,
             };
             let owner = |who: u8| Owner { department: who.to_string(), ..Owner::default() };
-            let processes = step.holders.iter().map(|(who, bytes, sm)| (owner(*who), *bytes, sm.map(f64::from)));
+            let processes: Vec<_> =
+                step.holders.iter().map(|(who, bytes, sm)| (owner(*who), *bytes, sm.map(f64::from))).collect();
             let tick = Tick {
                 device: "GPU-1".into(),
                 simulated: true,
                 instant_ms,
-                holders: holders(processes),
+                holders: holders([], processes.iter().map(|(owner, bytes, sm)| (owner, *bytes, *sm))),
                 utilization_ppm: step.utilization_ppm,
                 energy_mj: Some(counter),
+                split: None,
             };
             (tick, step.restart)
         })
@@ -176,14 +178,15 @@ proptest! {
 }
 
 fn tick(instant_ms: i64, holder: Option<&str>, energy_mj: u64) -> Tick {
-    let owner = |name: &str| Owner { department: name.into(), ..Owner::default() };
+    let owner = holder.map(|name| Owner { department: name.into(), ..Owner::default() });
     Tick {
         device: "GPU-1".into(),
         simulated: false,
         instant_ms,
-        holders: holders(holder.map(|name| (owner(name), 3 << 20, Some(50.0)))),
+        holders: holders([], owner.iter().map(|owner| (owner, 3 << 20, Some(50.0)))),
         utilization_ppm: Some(500_000),
         energy_mj: Some(energy_mj),
+        split: None,
     }
 }
 

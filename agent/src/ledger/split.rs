@@ -3,7 +3,8 @@
 /// Divides `total` by `weights` (largest remainder). Ties go by position, starting from position `rotation` modulo the
 /// number of weights: with the start of the interval in milliseconds as `rotation`, who gets the odd millisecond moves on
 /// by exactly as many places as the interval before gave out, so that equal holders get equal time, and the same
-/// interval is always split in the same way. When all weights are 0 they count as equal.
+/// interval is always split in the same way. Who has weight 0 gets nothing and is not counted; when all weights are 0
+/// they count as equal.
 ///
 /// # Panics
 /// Never for at least one weight; without any there is nobody to give to, and the answer is empty.
@@ -14,10 +15,11 @@ pub fn apportion(total: u64, weights: &[u64], rotation: u64) -> Vec<u64> {
     }
     let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     let weight = |index: usize| if sum == 0 { 1 } else { u128::from(weights[index]) };
+    let taking = (0..count).filter(|&index| weight(index) > 0).count();
     let sum = if sum == 0 { count as u128 } else { sum };
     let total = u128::from(total);
     let mut parts: Vec<u64> = Vec::with_capacity(count);
-    let mut remainders: Vec<(u128, usize)> = Vec::with_capacity(count);
+    let mut remainders: Vec<(u128, usize, usize)> = Vec::with_capacity(taking);
     let mut given = 0_u128;
     for index in 0..count {
         let exact = total * weight(index);
@@ -25,12 +27,14 @@ pub fn apportion(total: u64, weights: &[u64], rotation: u64) -> Vec<u64> {
         given += part;
         // A part is at most the total, which has 64 bits.
         parts.push(u64::try_from(part).unwrap_or(u64::MAX));
-        remainders.push((exact % sum, index));
+        if weight(index) > 0 {
+            remainders.push((exact % sum, remainders.len(), index));
+        }
     }
-    let start = usize::try_from(rotation % count as u64).unwrap_or(0);
-    remainders.sort_by_key(|&(remainder, index)| (std::cmp::Reverse(remainder), (index + count - start) % count));
+    let start = usize::try_from(rotation % taking as u64).unwrap_or(0);
+    remainders.sort_by_key(|&(remainder, place, _)| (std::cmp::Reverse(remainder), (place + taking - start) % taking));
     let left = usize::try_from(total - given).unwrap_or(0);
-    for &(_, index) in remainders.iter().take(left) {
+    for &(_, _, index) in remainders.iter().take(left) {
         parts[index] += 1;
     }
     parts
@@ -61,6 +65,8 @@ mod tests {
     #[test]
     fn weights_decide_and_zeros_count_as_equal() {
         assert_eq!(apportion(10, &[1, 0, 3], 0), [3, 0, 7]);
+        let halves: Vec<Vec<u64>> = (0..2).map(|turn| apportion(1, &[1, 0, 1], turn)).collect();
+        assert_eq!(halves, [[1, 0, 0], [0, 0, 1]], "who gets nothing has no turn");
         assert_eq!(apportion(10, &[0, 0], 0), [5, 5]);
         assert_eq!(apportion(u64::MAX, &[u64::MAX, u64::MAX], 0), [1 << 63, (1 << 63) - 1]);
         assert!(apportion(10, &[], 0).is_empty());

@@ -1,7 +1,7 @@
-//! One device's time, from tick to tick, cut at minutes.
+//! One GPU's time, from tick to tick, cut at minutes: the GPU's own, and that of its MIG instances.
 //!
 //! - The interval `(previous tick, this tick]` belongs to who was seen at the previous tick, with the utilisation that was
-//!   read there.
+//!   read there, and divided as the GPU was split there.
 //! - It is nobody's (*unmetered*) when it is longer than [`gap_limit_ms`], when the agent was restarted in it, and before
 //!   the first tick of a device's first minute.
 //! - Its energy is what the counter rose by; a counter that fell was reset (a driver reload), and its new value is the
@@ -13,13 +13,16 @@
 //! - After a gap of more than [`MAX_GAP_MS`] the open minute is closed and the minutes between are left out: they have no
 //!   rows at all.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use contador_schemas::owner::OwnerKind;
 use serde::{Deserialize, Serialize};
 
 use super::minute::{ClosedMinute, MINUTE_MS, OpenMinute, Piece};
-use super::split::portion;
-use super::tick::{Holder, Tick};
+use super::slices::WHOLE;
+use super::split::{apportion, portion};
+use super::tick::{Holder, Instance, Tick};
 
 /// Minutes missed for longer than this, in milliseconds, are not closed one by one.
 pub const MAX_GAP_MS: i64 = 24 * 3_600_000;
@@ -40,10 +43,15 @@ pub struct Timeline {
     /// Nobody is looking since `covered_ms`.
     interrupted: bool,
     holders: Vec<Holder>,
-    utilization_ppm: u32,
+    utilization_ppm: Option<u32>,
+    #[serde(default)]
+    split: Option<Vec<Instance>>,
     /// The counter's value at `covered_ms`, or earlier when it could not be read since.
     energy_mj: Option<u64>,
     minute: OpenMinute,
+    /// Those of MIG instances that were there in this minute, by UUID.
+    #[serde(default)]
+    instances: BTreeMap<String, OpenMinute>,
 }
 
 impl Timeline {
@@ -89,7 +97,8 @@ impl Timeline {
         self.interrupted = false;
         self.last_seen_ms = now;
         self.holders = tick.holders;
-        self.utilization_ppm = tick.utilization_ppm.unwrap_or(0);
+        self.utilization_ppm = tick.utilization_ppm;
+        self.split = tick.split;
         self.energy_mj = tick.energy_mj.or(self.energy_mj);
         true
     }
@@ -123,18 +132,61 @@ impl Timeline {
             let boundary = minute_start(from) + MINUTE_MS;
             let to = boundary.min(end_ms);
             let length_ms = u64::try_from(to - from).unwrap_or(0);
-            let piece = Piece { start_ms: from, length_ms, energy_mj: risen(to) - risen(from) };
-            if self.interrupted {
-                self.minute.unmetered(piece);
-            } else {
-                self.minute.held(piece, &self.holders, self.utilization_ppm);
-            }
+            let energy_mj = risen(to) - risen(from);
+            self.book(Piece { start_ms: from, length_ms, share_ms: length_ms, energy_mj });
             self.covered_ms = to;
             if to == boundary {
-                closed(self.minute.close(boundary - MINUTE_MS, self.simulated));
+                self.close(boundary - MINUTE_MS, closed);
             }
         }
     }
+
+    /// Books a piece of the open minute.
+    fn book(&mut self, piece: Piece) {
+        if self.interrupted {
+            return self.minute.unmetered(piece);
+        }
+        let Some(split) = &self.split else {
+            return self.minute.held(piece, &self.holders, self.utilization_ppm, OwnerKind::Idle);
+        };
+        let weights: Vec<u64> = split.iter().map(|instance| instance.weight).collect();
+        let sum = weights.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight));
+        let rest = WHOLE.saturating_sub(sum);
+        let rest_draws = if split.is_empty() || !self.holders.is_empty() { rest } else { 0 };
+        let draws = active(split).filter(|_| rest_draws == 0).unwrap_or_else(|| weights.clone());
+        let with = |mut weights: Vec<u64>, rest| {
+            weights.push(rest);
+            weights
+        };
+        let shares = apportion(piece.share_ms, &with(weights, rest), piece.rotation());
+        let mut energies = apportion(piece.energy_mj, &with(draws, rest_draws), piece.rotation());
+        for (instance, (share_ms, energy_mj)) in split.iter().zip(shares.iter().zip(&energies)) {
+            let piece = Piece { share_ms: *share_ms, energy_mj: *energy_mj, ..piece };
+            let minute = match self.instances.get_mut(&instance.device) {
+                Some(minute) => minute,
+                None => self.instances.entry(instance.device.clone()).or_default(),
+            };
+            minute.held(piece, &instance.holders, instance.utilization_ppm, OwnerKind::Idle);
+        }
+        let (share_ms, energy_mj) = (shares.last().copied().unwrap_or(0), energies.pop().unwrap_or(0));
+        let piece = Piece { share_ms, energy_mj, ..piece };
+        self.minute.held(piece, &self.holders, self.utilization_ppm, OwnerKind::Stranded);
+    }
+
+    /// Ends the open minute, which began at `start_ms`, of the GPU and of those of its instances that have anything of it.
+    fn close(&mut self, start_ms: i64, closed: &mut impl FnMut(ClosedMinute)) {
+        closed(self.minute.close(start_ms, self.simulated));
+        for (device, mut minute) in std::mem::take(&mut self.instances) {
+            closed(ClosedMinute { device, ..minute.close(start_ms, self.simulated) });
+        }
+    }
+}
+
+/// Weights of instances by what they do: weight times activity; `None` when it is not told of all, or nothing is done.
+fn active(split: &[Instance]) -> Option<Vec<u64>> {
+    let active = |instance: &Instance| Some(instance.weight.saturating_mul(instance.utilization_ppm?.into()));
+    let active: Vec<u64> = split.iter().map(active).collect::<Option<_>>()?;
+    active.iter().any(|&weight| weight > 0).then_some(active)
 }
 
 /// The start of the UTC minute that `instant_ms` is in (Unix milliseconds).

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use contador_schemas::owner::Owner;
+use serde::{Deserialize, Serialize};
 
 use super::DeviceId;
 
@@ -21,7 +22,7 @@ pub struct Named {
 }
 
 /// How much of a device is held.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Part {
     /// As much as everybody else who holds it.
     #[default]

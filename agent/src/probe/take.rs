@@ -10,9 +10,8 @@ use super::gpus::GpuThreads;
 use super::{Asked, ProbeReport};
 use crate::config::Config;
 use crate::errors::chain;
-use crate::ledger::Tick;
 use crate::owners::ProcessOwners;
-use crate::run::attribute;
+use crate::run::attribute::{self, Claims, Known};
 use crate::run::clock::now_ms;
 use crate::run::kernel::{KernelAnswer, KernelSensor, kernel_sensors};
 use crate::sensors::{
@@ -127,15 +126,17 @@ impl Prober {
         let devices = gpus.value().map(|gpus| gpus.devices.as_slice()).unwrap_or_default();
         let deadline = waits.until(None);
         let processes = self.processes(devices.iter().map(|(_, sample)| sample), ts_ms, deadline).await;
-        let ticks =
-            devices.iter().filter_map(|(gpu, sample)| attribute::tick(sample, gpu.simulated, &processes, true, true));
-        let owners = ticks.flat_map(|Tick { device, holders, .. }| {
-            holders.into_iter().map(move |holder| (device.clone(), holder.owner))
+        let claims = Claims::new();
+        let known = Known { owners: &processes, claims: &claims, fresh: true };
+        let held = devices.iter().filter_map(|(_, sample)| {
+            let holders = attribute::held(sample, &[], known, true)?;
+            Some(holders.into_iter().map(|holder| (sample.uuid.clone(), holder.owner)))
         });
+        let owners: Vec<_> = held.flatten().collect();
         Ok(ProbeReport {
             node: self.node.clone(),
             ts_ms,
-            owners: owners.collect(),
+            owners,
             sensors,
             before: self.sensors.iter().filter_map(|sensor| Some((sensor.name, sensor.before.clone()?))).collect(),
             processes,

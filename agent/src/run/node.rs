@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use contador_schemas::names;
 
+use super::attribute::Known;
 use super::clock::now_ms;
 use super::gpus::GpuTick;
 use super::inventory::InventoryLog;
@@ -264,45 +265,48 @@ impl Node {
         let deadline = round.deadline.max(tokio::time::Instant::now() + self.interval / 10);
         let pids = pids.into_iter().collect();
         let fresh = self.sensors.owners_of(pids, &mut self.owners, deadline, round).await;
-        let mut stale_boards: Vec<String> = Vec::new();
-        for sample in answer.samples {
-            let simulated = answer.simulated;
+        let (simulated, samples) = (answer.simulated, answer.samples);
+        for sample in &samples {
             self.telemetry.rejected_readings.inc_by(sample.rejected.into());
             // What the ledger has covered must be asked before it takes this tick.
             if self.admit(&sample.uuid, "gpus", sample.ts_ms) {
-                samples::gpu(points, &sample, simulated, described);
-            }
-            // A MIG instance is sampled and not booked: its GPU, which comes before it, is, whole, and would be counted twice.
-            // Whose it is, is shown.
-            if let Some(parent) = &sample.parent {
-                let stale = stale_boards.contains(parent);
-                let tick = attribute::tick(&sample, simulated, &self.owners.owners, fresh, stale);
-                self.show_device(sample, tick.as_ref());
-                continue;
-            }
-            let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
-            let limit_ms = ledger::gap_limit_ms(self.interval);
-            let covered = self.ledger.covered_ms(&sample.uuid);
-            let stale = covered.is_none_or(|covered| sample.ts_ms + interval_ms - covered > limit_ms);
-            if stale {
-                stale_boards.push(sample.uuid.clone());
-            }
-            let tick = attribute::tick(&sample, simulated, &self.owners.owners, fresh, stale);
-            self.show_device(sample, tick.as_ref());
-            if let Some(tick) = tick.filter(|_| self.books()) {
-                self.ledger.tick(tick, self.interval);
+                samples::gpu(points, sample, simulated, described);
             }
         }
+        let mut ticks = Vec::new();
+        for sample in samples.iter().filter(|sample| sample.parent.is_none()) {
+            let stale = self.is_stale(sample);
+            let instances = attribute::weights(sample, &samples, &self.gpus);
+            let OwnersSample { owners, claims, .. } = &self.owners;
+            let known = Known { owners, claims, fresh };
+            let Some(tick) = attribute::tick(sample, &instances, simulated, known, stale) else { continue };
+            if self.books() {
+                self.ledger.tick(tick.clone(), self.interval);
+            }
+            ticks.push(tick);
+        }
+        for GpuSample { uuid, measures, .. } in samples {
+            self.latest.device(&uuid, measures, Instant::now());
+        }
+        ticks.iter().for_each(|tick| self.show_owners(tick));
         let ignored = self.ledger.ignored_ticks();
         self.telemetry.ledger_ignored.inc_by(ignored.saturating_sub(self.ignored_ticks));
         self.ignored_ticks = ignored;
     }
 
-    /// Puts a device's values, and if it is known, who holds it, at `/metrics`.
-    fn show_device(&self, sample: GpuSample, tick: Option<&Tick>) {
-        self.latest.device(&sample.uuid, sample.measures, Instant::now());
-        if let Some(tick) = tick {
-            self.latest.hold(&sample.uuid, tick.holders.iter().map(|holder| &holder.owner));
+    /// Whether what the ledger knows of a GPU would be too old at the next tick.
+    fn is_stale(&self, sample: &GpuSample) -> bool {
+        let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
+        let limit_ms = ledger::gap_limit_ms(self.interval);
+        let covered = self.ledger.covered_ms(&sample.uuid);
+        covered.is_none_or(|covered| sample.ts_ms + interval_ms - covered > limit_ms)
+    }
+
+    /// Puts at `/metrics` who holds a GPU, or any part of it, and who each of its instances.
+    fn show_owners(&self, tick: &Tick) {
+        self.latest.hold(&tick.device, tick.owners().into_iter());
+        for instance in tick.split.iter().flatten() {
+            self.latest.hold(&instance.device, instance.holders.iter().map(|holder| &holder.owner));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Whether what was stored adds up: each device's minute is held whole, and the energy of its owners is what its own
-//! counter says. Computed from the stored samples, not by the agent's code.
+//! Whether what was stored adds up: each GPU's minute, with those of its MIG instances, is held whole, and the energy of its
+//! owners is what its own counter says. Computed from the stored samples, not by the agent's code.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::store::Store;
 
-/// One device's minute, summed over its owners.
+/// One GPU's minute, summed over its owners and those of its MIG instances.
 #[derive(Clone, ClickHouseRow, Debug, Deserialize, Eq, PartialEq)]
 pub(super) struct Row {
     /// Device UUID.
@@ -32,8 +32,11 @@ pub(super) struct Reading {
     pub(super) energy_mj: Option<u64>,
 }
 
-const ROWS: &str = "SELECT device, minute, toUInt64(sum(share_ms)) AS share_ms, toUInt64(sum(energy_mj)) AS energy_mj
-FROM ledger FINAL GROUP BY device, minute ORDER BY device, minute";
+const ROWS: &str = "SELECT if(d.parent = '', toString(l.device), d.parent) AS device, l.minute AS minute,
+    toUInt64(sum(l.share_ms)) AS share_ms, toUInt64(sum(l.energy_mj)) AS energy_mj
+FROM (SELECT * FROM ledger FINAL) AS l
+LEFT JOIN (SELECT id, anyLast(parent) AS parent FROM devices GROUP BY id) AS d ON d.id = toString(l.device)
+GROUP BY device, minute ORDER BY device, minute SETTINGS join_use_nulls = 0";
 
 const READINGS: &str = "SELECT device, ts, energy_mj FROM gpu_samples FINAL ORDER BY device, ts";
 

@@ -4,10 +4,11 @@ use super::*;
 
 registry! { MADE
     LEDGER_HELD "contador.ledger.held" "ms" Delta Ledger "How long the owner held any part of the device in the minute." []
-    LEDGER_SHARE "contador.ledger.share" "ms" Delta Ledger "The owner's part of the minute; over a device's owners, 60,000." []
+    LEDGER_SHARE "contador.ledger.share" "ms" Delta Ledger "The owner's part of the minute; over the owners of a GPU and of its MIG instances, 60,000." []
     LEDGER_BUSY "contador.ledger.busy" "ms" Delta Ledger "The owner's part of the time in which the device was busy." []
     LEDGER_MEMORY "contador.ledger.memory" "MiBy.ms" Delta Ledger "Memory held by the owner, times time." []
     LEDGER_ENERGY "contador.ledger.energy" "mJ" Delta Ledger "The owner's part of the energy that the device drew." []
+    LEDGER_IDLE "contador.ledger.idle" "ms" Delta Ledger "Of the time held, how long the device had no work: its utilisation was known, and 0." []
     LEDGER_REQUESTS "contador.ledger.requests" "{request}" Delta Ledger "Requests that the owner served on the device." []
     DEVICE_INFO "contador.device.info" "1" Gauge Info "Always 1; its attributes are what the device is." []
     OWNER_INFO "contador.owner.info" "1" Gauge Info "Always 1; its attributes are what an owner id means." []

@@ -22,7 +22,7 @@ pub struct LedgerRow {
     pub node: String,
     /// Milliseconds in which the owner held any part of the device.
     pub held_ms: u32,
-    /// Its part of the minute: over the device's owners, these sum to 60,000.
+    /// Its part of the minute: over the owners of a GPU and of its MIG instances, these sum to 60,000.
     pub share_ms: u32,
     /// Its part of the milliseconds in which the device was busy.
     pub busy_ms: u32,
@@ -34,6 +34,8 @@ pub struct LedgerRow {
     pub requests: u64,
     /// Whether the device is a simulated one.
     pub simulated: bool,
+    /// Of `held_ms`, milliseconds in which the device had no work: its utilisation was known, and 0.
+    pub idle_ms: u32,
 }
 
 /// What an owner id means.

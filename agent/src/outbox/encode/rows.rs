@@ -30,6 +30,7 @@ pub fn minutes(points: &mut Points, minutes: &[ClosedMinute]) {
                 (names::LEDGER_BUSY, account.busy_ms),
                 (names::LEDGER_MEMORY, account.memory_mib_ms),
                 (names::LEDGER_ENERGY, account.energy_mj),
+                (names::LEDGER_IDLE, account.idle_ms),
                 (names::LEDGER_REQUESTS, 0),
             ] {
                 points.push(name, times, attributes.clone(), int(value));

@@ -20,6 +20,7 @@ pub use self::watched::{STUCK_AFTER_MS, Watched};
 use crate::config::Config;
 use crate::owners::ProcessOwners;
 use crate::run::RunError;
+use crate::run::attribute::Claims;
 use crate::run::gpus::{GpuWatch, Release};
 use crate::run::kernel::{KernelSensor, kernel_sensors};
 use crate::sensors::{Change, Crew, KernelSample, Measures, NvmlLibrary, SensorTask};
@@ -48,6 +49,8 @@ pub struct OwnersSample {
     pub pids: Vec<u32>,
     /// The owner of each that exists.
     pub owners: HashMap<u32, Owner>,
+    /// Who was given a device, or a part of it, by the device's UUID.
+    pub claims: Claims,
 }
 
 /// What a sensor of the node answers: samples, of which each is of another stream, or why there are none.
@@ -84,7 +87,7 @@ impl Sensors {
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     let owners = owners.resolve(&pids, ts_ms);
-                    OwnersSample { ts_ms, pids, owners }
+                    OwnersSample { ts_ms, pids, owners, claims: Claims::new() }
                 }
             }))
         })?;

@@ -30,6 +30,7 @@ struct Draft {
     busy: Option<u32>,
     memory: Option<u64>,
     energy: Option<u64>,
+    idle: Option<u32>,
     requests: Option<u64>,
     points: u64,
     /// Why the whole row is refused.
@@ -94,6 +95,7 @@ impl Draft {
             names::LEDGER_BUSY => put(&mut self.busy, value.u32(1)?),
             names::LEDGER_MEMORY => put(&mut self.memory, value.u64(1)?),
             names::LEDGER_ENERGY => put(&mut self.energy, value.u64(1)?),
+            names::LEDGER_IDLE => put(&mut self.idle, value.u32(1)?),
             names::LEDGER_REQUESTS => put(&mut self.requests, value.u64(1)?),
             _ => Err(Reason::Shape),
         }
@@ -117,8 +119,12 @@ impl Draft {
             energy_mj: self.energy.ok_or(missing)?,
             requests: self.requests.ok_or(missing)?,
             simulated: self.simulated.unwrap_or_default(),
+            // Older agents don't tell it.
+            idle_ms: self.idle.unwrap_or_default(),
         };
-        if [row.held_ms, row.share_ms, row.busy_ms].into_iter().any(|millis| millis > MINUTE_MS) {
+        if [row.held_ms, row.share_ms, row.busy_ms].into_iter().any(|millis| millis > MINUTE_MS)
+            || row.idle_ms > row.held_ms
+        {
             return Err(Reason::LedgerInterval);
         }
         Ok(row)

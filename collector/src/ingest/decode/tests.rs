@@ -95,7 +95,7 @@ fn gpu(name: &str, value: number_data_point::Value) -> Sent {
     sent(shaped(name, point(value, &[(names::HW_ID, "GPU-1"), (names::HW_TYPE, "gpu")])))
 }
 
-fn ledger(owner: &Owner, values: [i64; 6]) -> Vec<Sent> {
+fn ledger(owner: &Owner, values: [i64; 7]) -> Vec<Sent> {
     let id = owner.id().to_string();
     let metrics = [
         names::LEDGER_HELD,
@@ -104,6 +104,7 @@ fn ledger(owner: &Owner, values: [i64; 6]) -> Vec<Sent> {
         names::LEDGER_MEMORY,
         names::LEDGER_ENERGY,
         names::LEDGER_REQUESTS,
+        names::LEDGER_IDLE,
     ];
     metrics
         .into_iter()
@@ -194,21 +195,27 @@ fn a_metric_of_the_same_name_about_something_else_is_a_number_of_its_own() {
 #[test]
 fn a_ledger_row_is_whole_or_rejected() {
     let owner = Owner { department: "research".into(), ..Owner::default() };
-    let points = ledger(&owner, [60_000, 30_000, 29_000, 5_000, 12_345, 7]);
+    let points = ledger(&owner, [60_000, 30_000, 29_000, 5_000, 12_345, 7, 59_000]);
     let decoded = decode(&request(points.clone()));
     let [row] = decoded.rows.ledger.as_slice() else { panic!("one row: {:?}", decoded.rejected) };
     assert_eq!((row.minute, row.owner, row.kind.as_str()), (1_699_999_980, owner.id(), "workload"));
     assert_eq!((row.held_ms, row.share_ms, row.busy_ms), (60_000, 30_000, 29_000));
-    assert_eq!((row.memory_mib_ms, row.energy_mj, row.requests), (5_000, 12_345, 7));
+    assert_eq!((row.memory_mib_ms, row.energy_mj, row.requests, row.idle_ms), (5_000, 12_345, 7, 59_000));
+
+    // An older agent does not tell how long a held device had no work.
+    let decoded = decode(&request(points.iter().take(6).cloned()));
+    assert_eq!((decoded.rows.ledger[0].idle_ms, decoded.rows.ledger[0].energy_mj), (0, 12_345));
 
     let decoded = decode(&request(points.iter().skip(1).cloned()));
-    assert_eq!((decoded.rows.len(), decoded.rejected.of(Reason::LedgerIncomplete)), (0, 5));
-    let decoded = decode(&request(ledger(&owner, [60_001, 0, 0, 0, 0, 0])));
-    assert_eq!((decoded.rows.len(), decoded.rejected.of(Reason::LedgerInterval)), (0, 6));
-    let decoded = decode(&request(ledger(&owner, [1, -1, 0, 0, 0, 0])));
-    assert_eq!((decoded.rows.len(), decoded.rejected.of(Reason::Negative)), (0, 6));
+    assert_eq!((decoded.rows.len(), decoded.rejected.of(Reason::LedgerIncomplete)), (0, 6));
+    for impossible in [[60_001, 0, 0, 0, 0, 0, 0], [59_000, 0, 0, 0, 0, 0, 59_001]] {
+        let decoded = decode(&request(ledger(&owner, impossible)));
+        assert_eq!((decoded.rows.len(), decoded.rejected.of(Reason::LedgerInterval)), (0, 7));
+    }
+    let decoded = decode(&request(ledger(&owner, [1, -1, 0, 0, 0, 0, 0])));
+    assert_eq!((decoded.rows.len(), decoded.rejected.of(Reason::Negative)), (0, 7));
 
-    let idle = decode(&request(ledger(&Owner::of_kind(OwnerKind::Idle), [0, 0, 0, 0, 0, 0])));
+    let idle = decode(&request(ledger(&Owner::of_kind(OwnerKind::Idle), [0, 0, 0, 0, 0, 0, 0])));
     assert_eq!(idle.rows.ledger[0].kind, "idle");
 }
 
