@@ -13,7 +13,7 @@ const NVIDIA: &str = "nvidia.com/*";
 const DRA_DRIVER: &str = "gpu.nvidia.com";
 
 /// Most device ids of one answer that are read.
-const MAX_IDS: usize = 65_536;
+const MAX_IDS: usize = 16_384;
 
 /// Longest name of a pod, namespace or container, in bytes (RFC 1123, as Kubernetes has it).
 const MAX_NAME_BYTES: usize = 253;
@@ -83,13 +83,13 @@ impl Replicas {
         self.0.get(device).is_some_and(|all| ids.iter().all(|id| all.contains(id)))
     }
 
-    /// The part that these replicas are, when the device is cut into several. The parts of all of a device's replicas sum to
+    /// The part that these replicas, which are sorted, are, when the device is cut into several. The parts of all of a device's replicas sum to
     /// the device exactly: the place of each in the order of names decides who gets the millionths that are left over.
     fn part(&self, device: &DeviceId, ids: &[String]) -> Part {
         let Some(all) = self.0.get(device).filter(|all| all.len() > 1) else { return Part::Even };
         let count = all.len() as u64;
         let edge = |place: usize| place as u64 * WHOLE_PPM / count;
-        let mine = all.iter().enumerate().filter(|(_, id)| ids.contains(id));
+        let mine = all.iter().enumerate().filter(|(_, id)| ids.binary_search(id).is_ok());
         let ppm: u64 = mine.map(|(place, _)| edge(place + 1) - edge(place)).sum();
         u32::try_from(ppm).ok().filter(|&ppm| ppm > 0).map_or(Part::Even, Part::Ppm)
     }
@@ -115,24 +115,26 @@ pub fn allocations(
             if names.iter().any(|name| name.is_empty() || name.len() > MAX_NAME_BYTES) {
                 continue;
             }
-            let first = found.len();
+            let mut places = BTreeMap::<DeviceId, usize>::new();
             for (device, id) in given(container, resources) {
                 ids += 1;
                 if ids > MAX_IDS {
                     return Err(format!("the list has more than {MAX_IDS} devices, expected those of one node"));
                 }
-                match found[first..].iter_mut().find(|known| known.device == device) {
-                    Some(known) => known.ids.push(id),
-                    None => found.push(Allocation {
-                        entry,
-                        namespace: pod.namespace.clone(),
-                        pod: pod.name.clone(),
-                        container: container.name.clone(),
-                        device,
-                        part: Part::Even,
-                        ids: vec![id],
-                    }),
+                if let Some(known) = places.get(&device).and_then(|&place| found.get_mut(place)) {
+                    known.ids.push(id);
+                    continue;
                 }
+                places.insert(device.clone(), found.len());
+                found.push(Allocation {
+                    entry,
+                    namespace: pod.namespace.clone(),
+                    pod: pod.name.clone(),
+                    container: container.name.clone(),
+                    device,
+                    part: Part::Even,
+                    ids: vec![id],
+                });
             }
         }
     }

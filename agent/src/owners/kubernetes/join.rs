@@ -2,7 +2,8 @@
 //!
 //! The kubelet names a pod without its UID, and goes on listing one that has ended. So an entry belongs to the pod that had
 //! its name when it was first seen. When that pod has ended or is gone, the entry holds nothing, until the next pod of the
-//! same name has started and there is no other entry that could be its own.
+//! same name has started and no entry has come since that could be its own: not even in a list that was asked for after that
+//! start was known.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,63 +23,106 @@ type Entry = (String, String, String, Vec<String>);
 /// Who the entries of the kubelet's list belong to.
 #[derive(Debug, Default)]
 pub struct Join {
-    /// By entry, the UID of its pod.
-    bound: HashMap<Entry, String>,
-    /// Since when entries of unknown pods are listed.
-    unknown: HashMap<Entry, Instant>,
+    known: HashMap<Entry, Known>,
+    /// Counts the kubelet's lists.
+    lists: u64,
+    /// When the last of them was told.
+    told: Option<Instant>,
+}
+
+/// What is known of an entry.
+#[derive(Debug)]
+struct Known {
+    /// In which list it was first.
+    came: u64,
+    /// The UID of its pod, once that was told.
+    uid: Option<String>,
+    /// Since when the API server could know its pod, and does not.
+    unknown: Option<Instant>,
+    /// In which list another pod of its name was first known to have started.
+    followed: Option<u64>,
 }
 
 impl Join {
-    /// Who holds what, at `now`.
-    pub fn claims(&mut self, allocations: &[Allocation], pods: &Pods, now: Instant) -> Vec<Claim> {
+    /// Who holds what at `now`, by a list that the kubelet told at `told`.
+    pub fn claims(
+        &mut self,
+        allocations: &[Allocation],
+        told: Option<Instant>,
+        pods: &Pods,
+        now: Instant,
+    ) -> Vec<Claim> {
+        if self.told != told {
+            (self.told, self.lists) = (told, self.lists + 1);
+        }
+        let lists = self.lists;
         let entries: Vec<Entry> = allocations.iter().map(entry).collect();
-        self.bound.retain(|entry, _| entries.contains(entry));
-        self.unknown.retain(|entry, _| entries.contains(entry));
+        // Where each is first: a pod and the one before it may have the same device, and that is one claim.
+        let mut first = HashMap::<&Entry, usize>::new();
+        // When the latest one of a pod's name came.
+        let mut latest = HashMap::<(&str, &str), u64>::new();
+        for (allocation, entry) in allocations.iter().zip(&entries) {
+            let new = || Known { came: lists, uid: None, unknown: None, followed: None };
+            let came = self.known.entry(entry.clone()).or_insert_with(new).came;
+            first.entry(entry).or_insert(allocation.entry);
+            let latest = latest.entry((&allocation.namespace, &allocation.pod)).or_insert(came);
+            *latest = came.max(*latest);
+        }
+        self.known.retain(|entry, _| first.contains_key(entry));
         let mut claims: Vec<Claim> = Vec::new();
         for (allocation, entry) in allocations.iter().zip(&entries) {
-            // A pod and the one before it, with the same device: that is one claim.
-            let first = entries.iter().position(|other| other == entry);
-            let is_repeated = first.is_some_and(|first| allocations[first].entry != allocation.entry);
-            if is_repeated {
+            let Some(known) = self.known.get_mut(entry) else { continue };
+            let newest = latest.get(&(allocation.namespace.as_str(), allocation.pod.as_str()));
+            let is_outdated = newest.is_some_and(|&newest| newest > known.came);
+            if first.get(entry) != Some(&allocation.entry) {
                 continue;
             }
-            if let Some(holder) = self.holder(allocation, entry, allocations, pods, now) {
+            if let Some(holder) = known.holder(allocation, is_outdated, lists, pods, now) {
                 claims.push(Claim { device: allocation.device.clone(), part: allocation.part, holder });
             }
         }
         claims
     }
+}
 
+impl Known {
+    /// Who holds what the entry says; `is_outdated` when another one of the same pod's name has come later.
     fn holder(
         &mut self,
         allocation: &Allocation,
-        entry: &Entry,
-        all: &[Allocation],
+        is_outdated: bool,
+        lists: u64,
         pods: &Pods,
         now: Instant,
     ) -> Option<Named> {
         let Some(pod) = pods.of_name(&allocation.namespace, &allocation.pod) else {
-            return self.unknown(allocation, entry, pods, now);
+            return self.unknown(allocation, pods, now);
         };
-        self.unknown.remove(entry);
-        let of_another = self.bound.get(entry).is_some_and(|uid| *uid != pod.uid);
-        let has_its_own = || all.iter().any(|other| other.entry != allocation.entry && is_same_pod(other, allocation));
-        if of_another && (!pod.started || has_its_own()) {
+        self.unknown = None;
+        let of_another = self.uid.as_ref().is_some_and(|uid| *uid != pod.uid);
+        if of_another && (is_outdated || !pod.started) {
             return None;
         }
-        self.bound.insert(entry.clone(), pod.uid.clone());
+        // The next list may have been on its way when the start became known; the one after it was asked for later.
+        if of_another && lists < *self.followed.get_or_insert(lists) + 2 {
+            return None;
+        }
+        self.followed = None;
+        if self.uid.as_ref() != Some(&pod.uid) {
+            self.uid = Some(pod.uid.clone());
+        }
         (!pod.ended).then(|| pod.named(&allocation.container))
     }
 
     /// The holder when the API server does not know the pod: it is gone, or new; or the server is not there, or does not know
     /// this node, and then the kubelet's word is all that there is.
-    fn unknown(&mut self, allocation: &Allocation, entry: &Entry, pods: &Pods, now: Instant) -> Option<Named> {
-        if self.bound.contains_key(entry) {
+    fn unknown(&mut self, allocation: &Allocation, pods: &Pods, now: Instant) -> Option<Named> {
+        if self.uid.is_some() {
             return None;
         }
         if pods.told && pods.outage.is_none() && !pods.is_empty() {
-            let since = self.unknown.entry(entry.clone()).or_insert(now);
-            if now.saturating_duration_since(*since) >= NEW_POD {
+            let since = *self.unknown.get_or_insert(now);
+            if now.saturating_duration_since(since) >= NEW_POD {
                 return None;
             }
         }
@@ -95,10 +139,6 @@ impl Join {
 fn entry(allocation: &Allocation) -> Entry {
     let Allocation { namespace, pod, container, ids, .. } = allocation;
     (namespace.clone(), pod.clone(), container.clone(), ids.clone())
-}
-
-fn is_same_pod(left: &Allocation, right: &Allocation) -> bool {
-    left.namespace == right.namespace && left.pod == right.pod
 }
 
 #[cfg(test)]
@@ -138,7 +178,8 @@ mod tests {
 
     /// Each claim as `device pod/container uid`.
     fn claims(join: &mut Join, allocations: &[Allocation], pods: &Pods, now: Instant) -> Vec<String> {
-        let claims = join.claims(allocations, pods, now);
+        let told = now + Duration::from_nanos(join.lists + 1);
+        let claims = join.claims(allocations, Some(told), pods, now);
         let say = |claim: &Claim| {
             let Named { owner, labels } = &claim.holder;
             let uid = labels.get("k8s.label.run").map_or("-", String::as_str);
@@ -166,8 +207,31 @@ mod tests {
         let both = [given(0, "a", "main", 0), given(1, "a", "main", 1)];
         assert_eq!(claims(&mut join, &both, &pods(&[waiting]), now), ["nvidia1 a/main 2"]);
         assert_eq!(claims(&mut join, &both, &pods(&[pod("2", "a")]), now), ["nvidia1 a/main 2"]);
+        // The kubelet was first to tell of the new one.
+        let mut early = Join::default();
+        let over = pods(&[Pod { ended: true, ..pod("1", "a") }]);
+        assert!(claims(&mut early, &old, &over, now).is_empty());
+        assert!(claims(&mut early, &both, &over, now).is_empty());
+        let next = pods(&[pod("2", "a")]);
+        for expected in [&[][..], &[], &["nvidia1 a/main 2".to_owned()], &["nvidia1 a/main 2".to_owned()]] {
+            assert_eq!(claims(&mut early, &both, &next, now), expected);
+        }
+        // The API server was first, and the list of before is looked at again: that says nothing new.
+        let mut late = Join::default();
+        let twice = |join: &mut Join, list: &[Allocation], pods: &Pods| {
+            let first = claims(join, list, pods, now);
+            let told = join.told;
+            assert_eq!(join.claims(list, told, pods, now).len(), first.len());
+            first
+        };
+        assert_eq!(twice(&mut late, &old, &pods(&[pod("1", "a")])).len(), 1);
+        assert!(twice(&mut late, &old, &next).is_empty() && twice(&mut late, &old, &next).is_empty());
+        assert_eq!(twice(&mut late, &both, &next), ["nvidia1 a/main 2"]);
         // The same device again, and another pod.
-        assert_eq!(claims(&mut join, &both[1..], &pods(&[pod("3", "a")]), now), ["nvidia1 a/main 3"]);
+        let third = pods(&[pod("3", "a")]);
+        for expected in [&[][..], &[], &["nvidia1 a/main 3".to_owned()]] {
+            assert_eq!(claims(&mut join, &both[1..], &third, now), expected);
+        }
         // Both in the list with the same device: held once.
         let twice = [given(0, "a", "main", 1), given(1, "a", "main", 1)];
         assert_eq!(claims(&mut Join::default(), &twice, &pods(&[pod("4", "a")]), now), ["nvidia1 a/main 4"]);
@@ -224,7 +288,7 @@ mod tests {
             for (step, (name, started, ended, again)) in states.into_iter().enumerate() {
                 let uid = if again { "same".to_owned() } else { step.to_string() };
                 let pods = pods(&[Pod { started, ended, ..pod(&uid, &name.to_string()) }]);
-                for claim in join.claims(&list, &pods, now) {
+                for claim in join.claims(&list, None, &pods, now) {
                     let owner = &claim.holder.owner;
                     let named = |given: &Allocation| given.pod == owner.pod && given.container == owner.container;
                     prop_assert!(list.iter().any(|given| given.device == claim.device && named(given)));

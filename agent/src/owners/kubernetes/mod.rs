@@ -151,11 +151,12 @@ impl Publisher {
     /// Brings `snapshot` up to date. What pods work is only told again when it has changed.
     fn publish(&mut self, snapshot: &mut Snapshot, now: Instant) {
         let (listing, pods) = (self.listing.borrow_and_update(), self.pods.borrow_and_update());
-        let age = listing.told.map(|(told, _)| now.saturating_duration_since(told));
+        let told = listing.told.map(|(told, _)| told);
+        let age = told.map(|told| now.saturating_duration_since(told));
         let counts = listing.outage.is_none() || age.is_some_and(|age| age < self.keep_for);
         let allocations = if counts { listing.allocations.as_slice() } else { &[] };
         snapshot.told_ms = listing.told.map_or(0, |(_, told_ms)| told_ms);
-        snapshot.claims = self.join.claims(allocations, &pods, now);
+        snapshot.claims = self.join.claims(allocations, told, &pods, now);
         if self.version != Some(pods.version()) {
             self.version = Some(pods.version());
             snapshot.works = pods.works();
