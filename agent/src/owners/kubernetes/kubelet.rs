@@ -85,7 +85,7 @@ pub async fn follow(socket: &Path, resources: Resources, interval: Duration, lis
             Err(reason) => {
                 let reason = format!("kubelet at {}: {reason}", socket.display());
                 listing.send_modify(|listing| Outage::go_on(&mut listing.outage, reason));
-                backoff.next()
+                backoff.wait()
             }
         };
         tokio::time::sleep(wait).await;

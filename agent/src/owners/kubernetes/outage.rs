@@ -54,7 +54,7 @@ impl Backoff {
     }
 
     /// How long to wait now: half of the limit to all of it.
-    pub fn next(&mut self) -> Duration {
+    pub fn wait(&mut self) -> Duration {
         let limit = self.next;
         self.next = (limit * 2).min(self.longest);
         let half = limit / 2;
@@ -71,11 +71,11 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut backoff = Backoff::new(second, second * 5);
         for limit in [1, 2, 4, 5, 5] {
-            let wait = backoff.next();
+            let wait = backoff.wait();
             assert!(wait >= second * limit / 2 && wait <= second * limit, "{wait:?} of {limit} s");
         }
         backoff.reset();
-        assert!(backoff.next() <= second);
+        assert!(backoff.wait() <= second);
     }
 
     #[test]

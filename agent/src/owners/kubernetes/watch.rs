@@ -73,7 +73,7 @@ pub async fn follow(mut api: Api, node: &str, pods: watch::Sender<Pods>) {
                 if began.elapsed() >= WAITS[1] {
                     backoff.reset();
                 }
-                backoff.next()
+                backoff.wait()
             }
         };
         tokio::time::sleep(rest).await;
