@@ -14,6 +14,7 @@ have_prometheus() { command -v prometheus >/dev/null && command -v promtool >/de
 
 missing=()
 command -v curl >/dev/null || missing+=(curl)
+command -v openssl >/dev/null || missing+=(openssl)
 have_python || missing+=(python3-venv)
 have_npm || missing+=(nodejs npm)
 have_prometheus || missing+=(prometheus)
@@ -43,6 +44,7 @@ tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a
 
 {
   command -v curl >/dev/null || tests_in tests/tests/engine_{http,formats}.rs
+  command -v openssl >/dev/null || echo the_api_server_is_reached_by_tls_with_a_token_that_changes
   have_python || echo clickhouse_connect_finds_a_server
   have_prometheus || tests_in tests/tests/{prometheus,cases_show}.rs
   if ! have_npm; then

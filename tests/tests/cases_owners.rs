@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use contador_agent::ledger::{Account, Ledger};
 use contador_agent::owners::claim::Part;
+use contador_agent::owners::kubernetes::messages::{ContainerDevices, ContainerResources, PodResources};
+use contador_agent::owners::kubernetes::{Kubernetes, Options};
 use contador_agent::owners::{DeviceId, ProcessOwners};
 use contador_agent::run::attribute::{self, Claims, Known};
 use contador_agent::sensors::{Gpus, NvmlLibrary};
@@ -15,8 +17,10 @@ use contador_schemas::names;
 use contador_schemas::owner::{Owner, OwnerKind};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 
+mod kube_support;
 mod node_support;
 mod nvml_support;
+use kube_support::{Cluster, Manner, held, holders, until};
 use node_support::{Agent, Kernel, attribute, points, whole};
 use nvml_support::Simulator;
 
@@ -140,6 +144,44 @@ fn d9_a_replica_joins_with_its_device() {
     assert_eq!(DeviceId::parse(&format!("{own}::7")), DeviceId::parse(&own));
 }
 
+/// The same as the kubelet lists it: each replica is a claim on the device that the driver knows.
+#[tokio::test]
+async fn d9_a_replica_that_the_kubelet_lists_is_its_device() {
+    let cluster = Cluster::replay("shared", "running").await;
+    let kubernetes = Kubernetes::start(cluster.options());
+    let snapshot = until(&kubernetes, |snapshot| snapshot.claims.len() == 3).await;
+    let simulator = Simulator::new(&format!("[[gpu]]\nmodel = \"l4\"\nuuid = \"{DEVICE}\""));
+    let own = simulator.nvml().device_by_index(0).unwrap().uuid().unwrap();
+    assert_eq!(holders(&snapshot)[&own], ["vision/train-0/main 666667"]);
+}
+
+/// A MIG instance has one name, that of the driver, however a device plugin writes it; a GKE path is its GPU's minor number
+/// and instance, never a place in a table.
+#[tokio::test]
+async fn d10_a_mig_instance_has_one_key() {
+    let mig = DEVICE.replace("GPU-", "MIG-");
+    let pod = |name: &str, id: &str| PodResources {
+        name: name.to_owned(),
+        namespace: "lab".to_owned(),
+        containers: vec![ContainerResources {
+            name: "main".to_owned(),
+            devices: vec![ContainerDevices {
+                resource_name: "nvidia.com/mig-2g.20gb".to_owned(),
+                device_ids: vec![id.to_owned()],
+            }],
+            dynamic_resources: Vec::new(),
+        }],
+    };
+    let cluster = Cluster::replay("forms", "all").await;
+    let upper = format!("MIG-{}", mig[4..].to_uppercase());
+    let ids = [mig.clone(), format!("{mig}::1"), format!("{mig}-0"), upper, "nvidia2/gi2".into()];
+    cluster.kubelet.list_messages(ids.iter().enumerate().map(|(n, id)| pod(&format!("p{n}"), id)).collect());
+    let kubernetes = Kubernetes::start(cluster.without_api());
+    let snapshot = until(&kubernetes, |snapshot| snapshot.claims.len() == 5).await;
+    let whole = ["lab/p0/main even", "lab/p1/main even", "lab/p2/main even", "lab/p3/main even"];
+    assert_eq!(holders(&snapshot), held(&[(&mig, &whole), ("nvidia2/gi2", &["lab/p4/main even"])]));
+}
+
 /// A pod whose process has ended owns its GPU until then: at the next tick the GPU is nobody's, whatever the driver and a
 /// scheduler still list. (Schedulers are not asked yet: when they are, a pod that is listed on must not own.)
 #[tokio::test]
@@ -159,6 +201,29 @@ async fn d11_owning_ends_with_the_process() {
     }
     let minute = minute(&agent.handed_on().await, START);
     assert_eq!((minute["a"][0], minute["idle"][0]), (21_000, 39_000), "{minute:?}");
+}
+
+/// A pod that has completed holds nothing, however long the kubelet lists it: not while it is there as completed, and not
+/// when it has been deleted.
+#[tokio::test]
+async fn d11_holding_ends_with_the_pod_that_the_kubelet_lists_on() {
+    let cluster = Cluster::replay("shared", "running").await;
+    let kubernetes = Kubernetes::start(cluster.options());
+    until(&kubernetes, |snapshot| snapshot.claims.len() == 3 && snapshot.works.contains_key("train-a")).await;
+    cluster.step("completed");
+    until(&kubernetes, |snapshot| snapshot.claims.is_empty()).await;
+    // It stays so through many lists that have it, for an agent that starts only now, too.
+    let again = Kubernetes::start(cluster.options());
+    until(&again, |snapshot| snapshot.claims.is_empty() && snapshot.works.contains_key("agent-1")).await;
+    let calls = cluster.kubelet.calls();
+    for kubernetes in [&kubernetes, &again] {
+        let mut told = kubernetes.subscribe();
+        while cluster.kubelet.calls() < calls + 20 {
+            told.changed().await.unwrap();
+            let snapshot = told.borrow_and_update().clone();
+            assert!(snapshot.claims.is_empty(), "{snapshot:?}");
+        }
+    }
 }
 
 /// Thirty pods whose owners can't be found cost one look each and half minute, as those do whose owners are known not to be
@@ -206,6 +271,57 @@ async fn d12_lookups_are_off_the_sampling_path() {
     let instants: Vec<i64> =
         sampled.iter().map(|point| i64::try_from(point.time_unix_nano / 1_000_000).unwrap()).collect();
     assert_eq!(instants, (0..20).map(|tick| START + tick * 100).collect::<Vec<_>>());
+}
+
+/// Thirty pods with a MIG instance each are one question to the kubelet and one to the API server, not thirty; a kubelet that
+/// fails is asked less and less often; and one that never answers holds up no sample.
+#[tokio::test]
+async fn d12_thirty_mig_pods_are_one_question_off_the_sampling_path() {
+    let pod = |n: u32| PodResources {
+        name: format!("p{n}"),
+        namespace: "lab".to_owned(),
+        containers: vec![ContainerResources {
+            name: "main".to_owned(),
+            devices: vec![ContainerDevices {
+                resource_name: "nvidia.com/mig-1g.10gb".to_owned(),
+                device_ids: vec![format!("MIG-{n:08x}-d33d-2b2c-524d-9e3d8d2b8a77")],
+            }],
+            dynamic_resources: Vec::new(),
+        }],
+    };
+    let cluster = Cluster::replay("forms", "all").await;
+    cluster.kubelet.list_messages((0..30).map(pod).collect());
+    // An interval that does not end in this test.
+    let slow = Options { interval: Duration::from_secs(3_600), ..cluster.options() };
+    let kubernetes = Kubernetes::start(slow);
+    until(&kubernetes, |snapshot| snapshot.claims.len() == 30).await;
+    assert_eq!(cluster.kubelet.calls(), 2, "the list, and what replicas there are");
+    assert_eq!(cluster.api.counts().0, 1);
+    drop(kubernetes);
+
+    cluster.kubelet.answer(Manner::Failing);
+    let kubernetes = Kubernetes::start(cluster.options());
+    let failing = tokio::time::Instant::now();
+    let before = cluster.kubelet.calls();
+    while failing.elapsed() < Duration::from_secs(2) {
+        kubernetes.subscribe().changed().await.unwrap();
+    }
+    // Waits of 20 ms, 40 ms and so on, each at least half of it: nine are over 5 s.
+    let calls = cluster.kubelet.calls() - before;
+    assert!((2..=9).contains(&calls), "{calls} calls in 2 s");
+
+    cluster.kubelet.answer(Manner::Never);
+    let simulator = Simulator::new(&format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 40\n"));
+    let (kernel, state) = (Kernel::new(), tempfile::tempdir().unwrap());
+    let mut agent =
+        Agent::start(state.path(), &simulator.path(), &kernel, |config| config.interval = Duration::from_millis(100))
+            .await;
+    for tick in 0..20 {
+        agent.node.tick(START + tick * 100).await;
+        assert!(kubernetes.snapshot().fault.is_some());
+    }
+    let sampled = points(&agent.handed_on().await, names::GPU_MEMORY_UTILIZATION);
+    assert_eq!(sampled.len(), 20);
 }
 
 /// A file that opens for nobody: reading it waits for a writer who never comes.

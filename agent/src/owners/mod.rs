@@ -1,10 +1,11 @@
 //! Whose it is: from the processes that a driver lists to owners.
 //!
-//! [`claim`] is what schedulers say, and [`device_id`] reads the names that they have for devices. [`process`] asks the kernel for a process's ancestors and environment, [`labels`] reads from an environment what
+//! [`claim`] is what schedulers say, [`kubernetes`] asks one, and [`device_id`] reads the names that they have for devices. [`process`] asks the kernel for a process's ancestors and environment, [`labels`] reads from an environment what
 //! `contador-agent exec` or `OTEL_RESOURCE_ATTRIBUTES` say, [`label`] says what one may be, and [`users`] names who runs it when nothing does.
 
 pub mod claim;
 pub mod device_id;
+pub mod kubernetes;
 pub mod label;
 pub mod labels;
 pub mod process;

@@ -1,0 +1,291 @@
+//! The API server: how it is reached, and one question to it.
+//!
+//! A pod of the agent's finds the server in `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, and the service account
+//! in [`SERVICE_ACCOUNT`]. The token changes every hour or so, and the authority seldom: both are read again for each
+//! question.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
+
+/// Where a pod finds the token and the authority of its service account.
+pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// How long the server may take to begin its answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How soon a peer that is gone is noticed: this long without anything, and then three times a third of it.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Greatest token and authority, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Greatest body of an answer that is no success.
+const MAX_REASON_BYTES: usize = 64 << 10;
+
+/// Where the API server is, and who asks it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ApiOptions {
+    /// `https://host:port`, or `http://host:port` for a proxy on the node.
+    pub url: String,
+    /// The file with the bearer token; absent: none is sent.
+    pub token: Option<PathBuf>,
+    /// The file with the certificates (PEM) that the server's is checked with.
+    pub ca: Option<PathBuf>,
+}
+
+impl ApiOptions {
+    /// As the kubelet tells each pod, by these variables of the environment; `None` outside of a pod.
+    pub fn in_pod(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let host = variable("KUBERNETES_SERVICE_HOST").filter(|host| !host.is_empty())?;
+        let port = variable("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".to_owned());
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let account = Path::new(SERVICE_ACCOUNT);
+        Some(Self {
+            url: format!("https://{host}:{port}"),
+            token: Some(account.join("token")),
+            ca: Some(account.join("ca.crt")),
+        })
+    }
+}
+
+/// Why a question was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// A file of the service account can't be used.
+    #[error("{path}: {reason}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why, and what was expected.
+        reason: String,
+    },
+    /// The server was not reached, or the connection broke.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It took too long.
+    #[error("no answer within {} s", .0.as_secs())]
+    Slow(Duration),
+    /// It knows nothing any more of the changes since the version that was asked for.
+    #[error("the version is too old (410)")]
+    Gone,
+    /// It refuses.
+    #[error("{status}{hint}: {reason}")]
+    Refused {
+        /// With which status.
+        status: StatusCode,
+        /// What can be done.
+        hint: &'static str,
+        /// What it says.
+        reason: String,
+    },
+    /// Its answer is not what it should be.
+    #[error("the answer can't be read: {0}")]
+    Garbage(String),
+}
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+
+/// A connection to the API server, made when it is needed.
+#[derive(Debug)]
+pub struct Api {
+    options: ApiOptions,
+    /// With the certificates that it was made with.
+    client: Option<(Vec<u8>, HttpClient)>,
+}
+
+impl Api {
+    /// Asks the server that is there.
+    pub fn new(options: ApiOptions) -> Self {
+        Self { options, client: None }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        &self.options.url
+    }
+
+    /// The answer to a GET of this path and query, when it is a success.
+    ///
+    /// # Errors
+    /// [`ApiError`].
+    pub async fn get(&mut self, path: &str) -> Result<Response<hyper::body::Incoming>, ApiError> {
+        let url = format!("{}{path}", self.options.url.trim_end_matches('/'));
+        let odd = |error: &dyn std::fmt::Display| ApiError::File {
+            path: self.options.url.clone(),
+            reason: format!("{error}, expected an URL such as https://10.96.0.1:443"),
+        };
+        let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| odd(&error))?;
+        let mut request = Request::get(uri)
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, concat!("contador-agent/", env!("CARGO_PKG_VERSION")));
+        if let Some(path) = &self.options.token {
+            request = request.header(AUTHORIZATION, bearer(path, &read(path).await?)?);
+        }
+        let request = request.body(Empty::new()).map_err(|error| odd(&error))?;
+        let answer = self.client().await?.request(request);
+        let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
+        let answer = answer.map_err(|_| ApiError::Slow(ANSWER_TIMEOUT))?.map_err(|error| unreachable(&error))?;
+        match answer.status() {
+            status if status.is_success() => Ok(answer),
+            StatusCode::GONE => Err(ApiError::Gone),
+            status => Err(refusal(status, answer).await),
+        }
+    }
+
+    async fn client(&mut self) -> Result<&HttpClient, ApiError> {
+        let ca = match &self.options.ca {
+            Some(path) => read(path).await?,
+            None => Vec::new(),
+        };
+        let known = self.client.take().filter(|(known, _)| *known == ca);
+        let current = match known {
+            Some(known) => known,
+            None => {
+                let client = client(&self.options, &ca)?;
+                (ca, client)
+            }
+        };
+        Ok(&self.client.insert(current).1)
+    }
+}
+
+fn client(options: &ApiOptions, ca: &[u8]) -> Result<HttpClient, ApiError> {
+    let path = options.ca.as_deref().map_or_else(|| options.url.clone(), |path| path.display().to_string());
+    let unusable = |reason: String| ApiError::File { path: path.clone(), reason };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca) {
+        let certificate = certificate.map_err(|error| unusable(format!("{error}, expected certificates in PEM")))?;
+        roots.add(certificate).map_err(|error| unusable(format!("{error}, expected certificates of an authority")))?;
+    }
+    if roots.is_empty() && options.url.starts_with("https:") {
+        return Err(unusable("no certificate, expected those of the API server's authority in PEM".to_owned()));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    http.set_keepalive(Some(KEEP_ALIVE));
+    http.set_keepalive_interval(Some(KEEP_ALIVE / 3));
+    http.set_keepalive_retries(Some(3));
+    http.set_nodelay(true);
+    let connector =
+        HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().wrap_connector(http);
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
+}
+
+async fn read(path: &Path) -> Result<Vec<u8>, ApiError> {
+    let failed = |reason: String| ApiError::File { path: path.display().to_string(), reason };
+    let metadata = tokio::fs::metadata(path).await.map_err(|error| failed(error.to_string()))?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+        return Err(failed(format!("expected a file of at most {MAX_FILE_BYTES} bytes")));
+    }
+    tokio::fs::read(path).await.map_err(|error| failed(error.to_string()))
+}
+
+/// The header that shows a token. The token itself is in no message.
+fn bearer(path: &Path, token: &[u8]) -> Result<HeaderValue, ApiError> {
+    let odd = |()| ApiError::File { path: path.display().to_string(), reason: "expected a bearer token".to_owned() };
+    let text = std::str::from_utf8(token).map_err(|_| odd(()))?.trim();
+    if text.is_empty() {
+        return Err(odd(()));
+    }
+    let mut header = HeaderValue::try_from(format!("Bearer {text}")).map_err(|_| odd(()))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// What the server says of why it refuses: a `Status` in JSON, or any text.
+async fn refusal(status: StatusCode, answer: Response<hyper::body::Incoming>) -> ApiError {
+    #[derive(Deserialize)]
+    struct Status {
+        message: String,
+    }
+    let body = Limited::new(answer.into_body(), MAX_REASON_BYTES).collect();
+    let body = tokio::time::timeout(CONNECT_TIMEOUT, body).await.ok().and_then(Result::ok);
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let message = serde_json::from_slice::<Status>(&body).map(|status| status.message);
+    let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned());
+    let hint = match status {
+        StatusCode::UNAUTHORIZED => " (the service account's token is not valid)",
+        StatusCode::FORBIDDEN => " (the service account must be allowed to list and watch pods)",
+        _ => "",
+    };
+    ApiError::Refused { status, hint, reason: message.chars().take(300).collect() }
+}
+
+/// Why a connection was not made, or broke: the last cause is the one that tells.
+pub fn unreachable(error: &dyn std::error::Error) -> ApiError {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let says = next.to_string();
+        if !text.contains(&says) {
+            text = format!("{text}: {says}");
+        }
+        cause = next.source();
+    }
+    ApiError::Unreachable(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_finds_its_server() {
+        let variables = |host: &'static str, port: Option<&'static str>| {
+            ApiOptions::in_pod(move |name| match name {
+                "KUBERNETES_SERVICE_HOST" => Some(host.to_owned()),
+                "KUBERNETES_SERVICE_PORT" => port.map(str::to_owned),
+                _ => None,
+            })
+            .map(|options| options.url)
+        };
+        assert_eq!(variables("10.96.0.1", Some("6443")).as_deref(), Some("https://10.96.0.1:6443"));
+        assert_eq!(variables("fd00::1", None).as_deref(), Some("https://[fd00::1]:443"));
+        assert_eq!(variables("", Some("443")), None);
+        assert_eq!(ApiOptions::in_pod(|_| None), None);
+    }
+
+    #[tokio::test]
+    async fn faults_of_files_name_them_and_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let (token, ca) = (dir.path().join("token"), dir.path().join("ca.crt"));
+        let options =
+            ApiOptions { url: "https://127.0.0.1:1".into(), token: Some(token.clone()), ca: Some(ca.clone()) };
+        let fault = async || Api::new(options.clone()).get("/").await.unwrap_err().to_string();
+        assert!(fault().await.starts_with(&format!("{}: ", token.display())));
+        std::fs::write(&token, "se\ncret").unwrap();
+        assert_eq!(fault().await, format!("{}: expected a bearer token", token.display()));
+        std::fs::write(&token, "secret\n").unwrap();
+        assert!(fault().await.starts_with(&format!("{}: ", ca.display())));
+        std::fs::write(&ca, "no certificate").unwrap();
+        let expected = "no certificate, expected those of the API server's authority in PEM";
+        assert_eq!(fault().await, format!("{}: {expected}", ca.display()));
+        let none = ApiOptions { ca: None, ..options.clone() };
+        let fault = Api::new(none).get("/").await.unwrap_err().to_string();
+        assert_eq!(fault, format!("https://127.0.0.1:1: {expected}"));
+        assert_eq!(format!("{:?}", bearer(&token, b"secret").unwrap()), "Sensitive");
+    }
+}
