@@ -3,8 +3,10 @@
 //! A value enters under a name of [`names`] (OpenTelemetry's where one exists), belongs to an owner of [`owner`], and is
 //! stored as a row of [`rows`] in a table that [`migrations`] creates. Latencies are kept as [`cells`], which merge by
 //! addition and answer a quantile as an interval ([`quantile`]); [`series`] says which of them are the same series.
+//! Who pays for an owner is a matter of [`mapping`].
 
 pub mod cells;
+pub mod mapping;
 pub mod migrations;
 pub mod names;
 pub mod owner;

@@ -291,3 +291,63 @@ fn a_mount_that_hangs_is_stuck_and_the_rest_is_shown() {
     assert!(shown.contains(" fuse ") && shown.contains("stuck ("), "{text}");
     assert!(row(&text, "/").ends_with(" ok") && row(&text, "0").contains(" 40 % "), "{text}");
 }
+
+/// What `exec` has labelled keeps its labels, what a rule matches has the rule's, and the probe says which is which.
+#[test]
+fn which_rule_decided_is_said_of_each_owner() {
+    let simulator = Simulator::without_scenario();
+    let held = |name: &str, labels: &[(&str, &str)]| {
+        let entry = format!("{name}-{}", std::process::id());
+        let mut command = Command::new("sleep");
+        command.arg("600").env("CONTADOR_SIM_GPU", &entry).envs(labels.iter().copied());
+        (entry, Running(command.spawn().unwrap()))
+    };
+    let all = [
+        held("pod", &[("CONTADOR_OWNER_NAMESPACE", "vision-train"), ("CONTADOR_OWNER_POD", "p1")]),
+        held("labelled", &[("CONTADOR_OWNER_DEPARTMENT", "search"), ("CONTADOR_OWNER_PROJECT", "ranking")]),
+        held("half", &[("CONTADOR_OWNER_NAMESPACE", "vision-x"), ("CONTADOR_OWNER_PROJECT", "own")]),
+        held("other", &[("CONTADOR_OWNER_JOB", "j7")]),
+    ];
+    let processes = all.iter().map(|(entry, _)| format!("[[gpu.process]]\nenviron = \"CONTADOR_SIM_GPU={entry}\"\n"));
+    let scenario = format!("[[gpu]]\nmodel = \"h100-80gb\"\n{}", processes.collect::<String>());
+    let rules = "[[owners.rule]]\nname = \"vision pods\"\nmatch = { namespace = \"vision-*\" }\n\
+                 set = { department = \"research\", project = \"{namespace}\" }\n";
+    simulator.file("agent.toml", rules);
+    let path = simulator.path().with_file_name("agent.toml");
+    let report = json(probe(&simulator, &scenario).arg("--config").arg(&path));
+    let of = |held: &Running| report["process_owners"][held.0.id().to_string()].clone();
+    let expected = [
+        ("research", "vision-train", serde_json::json!(["vision pods"])),
+        ("search", "ranking", serde_json::json!(["itself"])),
+        ("research", "own", serde_json::json!(["vision pods"])),
+    ];
+    for ((_, held), (department, project, rules)) in all.iter().zip(expected) {
+        let owner = of(held);
+        assert_eq!(
+            (&owner["department"], &owner["project"], &owner["rules"]),
+            (&department.into(), &project.into(), &rules)
+        );
+    }
+    let other = of(&all[3].1);
+    assert!(other["department"].is_null() && other["rules"] == serde_json::json!([]), "{other}");
+    let text = table(probe(&simulator, &scenario).arg("--config").arg(&path), 120);
+    for line in [
+        "owners by rule \"vision pods\": research/own, research/vision-train",
+        "owners as they say themselves: search/ranking",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+    }
+    assert!(text.contains("owners by no rule: "), "{text}");
+
+    let check = |text: &str| {
+        simulator.file("agent.toml", text);
+        let mut command = Command::new(contador_tests::binary("contador-agent").unwrap());
+        command.args(["check", "--config"]).arg(&path).output().unwrap()
+    };
+    let shown = String::from_utf8(check(rules).stdout).unwrap();
+    assert!(shown.contains("match = { namespace = \"vision-*\" }") && shown.contains("agent.toml:1\n"), "{shown}");
+    let output = check(&rules.replace("namespace =", "namspace ="));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("agent.toml:3: unknown key namspace, expected one of environment, "), "{said}");
+}

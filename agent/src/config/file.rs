@@ -1,9 +1,10 @@
-//! The file: TOML, of which every key is known, with the place of each value.
+//! The file: TOML, of which every key is known, with the place of each value. Rules of owners are tables of their own.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
+use contador_schemas::mapping::read as mapping;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -14,12 +15,24 @@ use super::raw::KEYS;
 /// What the file says, by path.
 pub(super) type Said = HashMap<&'static str, (Written, Range<usize>)>;
 
-/// Reads the text of `path`.
-pub(super) fn read(path: &Path, text: &str) -> Result<Said, ConfigError> {
+/// Keys that hold tables, which their own readers read.
+const TABLES: [&str; 2] = ["owners.rule", "owners.default"];
+
+/// Reads the text of `path`: the keys, and the rules of owners.
+pub(super) fn read(path: &Path, text: &str) -> Result<(Said, mapping::Read), ConfigError> {
     let table = DeTable::parse(text).map_err(|error| fault::of_toml(path, text, &error))?;
+    let place = Place { path, text };
     let mut said = Said::new();
-    take("", table.get_ref(), &Place { path, text }, &mut said)?;
-    Ok(said)
+    take("", table.get_ref(), &place, &mut said)?;
+    let owners = table.get_ref().get("owners").and_then(|owners| owners.get_ref().as_table());
+    let [rule, default] = TABLES.map(|path| owners?.get(path.split_once('.')?.1));
+    let rules = mapping::read(rule, default).map_err(|fault| place.fault(&fault.span, fault.reason))?;
+    Ok((said, rules))
+}
+
+/// The table that each known key is in, and its name there.
+fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KEYS.iter().map(|key| key.split()).chain(TABLES.into_iter().filter_map(|path| path.split_once('.')))
 }
 
 fn take(within: &str, table: &DeTable<'_>, place: &Place<'_>, said: &mut Said) -> Result<(), ConfigError> {
@@ -29,7 +42,10 @@ fn take(within: &str, table: &DeTable<'_>, place: &Place<'_>, said: &mut Said) -
     for (name, value) in entries {
         let path = if within.is_empty() { name.get_ref().to_string() } else { format!("{within}.{}", name.get_ref()) };
         let key = KEYS.iter().find(|key| key.path == path);
-        let is_table = KEYS.iter().any(|key| key.split().0 == path);
+        let is_table = known().any(|(table, _)| table == path);
+        if TABLES.contains(&path.as_str()) {
+            continue;
+        }
         match (key, value.get_ref()) {
             (Some(key), _) => _ = said.insert(key.path, (written(value, place), value.span())),
             (None, DeValue::Table(inner)) if is_table => take(&path, inner, place, said)?,
@@ -45,26 +61,25 @@ fn take(within: &str, table: &DeTable<'_>, place: &Place<'_>, said: &mut Said) -
 
 /// An unknown key is answered with the nearest known one of its table.
 fn unknown(within: &str, name: &str) -> String {
-    let mut known: Vec<&str> = Vec::new();
-    for key in KEYS {
-        let (table, own) = key.split();
+    let mut candidates: Vec<&str> = Vec::new();
+    for (table, own) in known() {
         let candidate = match () {
             () if table == within => own,
             () if within.is_empty() => table,
             () => continue,
         };
-        if !known.contains(&candidate) {
-            known.push(candidate);
+        if !candidates.contains(&candidate) {
+            candidates.push(candidate);
         }
     }
-    let near = known
+    let near = candidates
         .iter()
         .map(|key| (strsim::damerau_levenshtein(name, key), *key))
         .min()
         .filter(|(distance, key)| *distance <= 2.max(key.len() / 3));
     match near {
         Some((_, key)) => format!("unknown key {name}, expected {key}"),
-        None => format!("unknown key {name}, expected one of {}", known.join(", ")),
+        None => format!("unknown key {name}, expected one of {}", candidates.join(", ")),
     }
 }
 

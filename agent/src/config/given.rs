@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
+
+use contador_schemas::mapping::Rules;
 
 use super::fault::{ConfigError, Place};
 use super::file::Said;
@@ -38,13 +41,14 @@ pub struct Effective {
 pub(super) struct Given<'a> {
     pub place: Place<'a>,
     pub said: Said,
+    pub rules: Arc<Rules>,
     pub flags: &'a Flags,
     pub taken: Vec<Effective>,
 }
 
 impl<'a> Given<'a> {
-    pub(super) fn new(path: &'a Path, text: &'a str, said: Said, flags: &'a Flags) -> Self {
-        Self { place: Place { path, text }, said, flags, taken: Vec::new() }
+    pub(super) fn new(path: &'a Path, text: &'a str, said: Said, rules: Arc<Rules>, flags: &'a Flags) -> Self {
+        Self { place: Place { path, text }, said, rules, flags, taken: Vec::new() }
     }
 
     /// The value of a key that has a default.

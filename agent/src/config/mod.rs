@@ -1,7 +1,7 @@
 //! The configuration, from what is written to what is meant.
 //!
 //! [`raw`] lists every key once: [`key`] says what that is, `read` how a value is read, with its [`units`] and bounds. A
-//! TOML [`mod@file`] is taken apart into the keys that it gives. The first of the command line, the file, the environment and
+//! TOML [`mod@file`] is taken apart into the keys that it gives, and rules of owners, which [`contador_schemas::mapping`] reads. The first of the command line, the file, the environment and
 //! the default is what is [`given`]. `validate` makes a [`Config`] of it. A [`fault`] names file, line, value and
 //! expectation. [`show`] tells what is in force and where it is from, and writes the example and the reference.
 
@@ -17,7 +17,10 @@ mod validate;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use contador_schemas::mapping::Rules;
 
 pub use fault::ConfigError;
 pub use given::{Effective, Flags};
@@ -106,6 +109,8 @@ pub struct Config {
     pub serial_numbers: bool,
     /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
     pub telemetry: Option<String>,
+    /// Who pays for an owner.
+    pub rules: Arc<Rules>,
 }
 
 /// Options that win over the file, by name, for programs that run an agent themselves.
@@ -130,6 +135,9 @@ pub struct Loaded {
     pub config: Config,
     /// The same, key by key.
     pub effective: Vec<Effective>,
+    /// The line of each rule of owners, in their order; and that of the default.
+    rule_lines: Vec<usize>,
+    default_line: usize,
     path: PathBuf,
 }
 
@@ -137,6 +145,7 @@ impl Loaded {
     /// The whole configuration as a file that would give it, with where each value is from.
     pub fn to_toml(&self) -> String {
         show::effective(&self.effective, &self.path)
+            + &show::rules(&self.config.rules, &self.rule_lines, self.default_line, &self.path)
     }
 }
 
@@ -172,9 +181,12 @@ pub fn load(path: Option<&Path>, flags: &Flags) -> Result<Loaded, ConfigError> {
 /// # Errors
 /// [`ConfigError`].
 pub fn parse(text: &str, path: &Path, flags: &Flags) -> Result<Loaded, ConfigError> {
-    let mut given = Given::new(path, text, file::read(path, text)?, flags);
+    let (said, read) = file::read(path, text)?;
+    let mut given = Given::new(path, text, said, Arc::new(read.rules), flags);
     let config = validate::validate(&mut given)?;
-    Ok(Loaded { config, effective: given.taken, path: path.to_owned() })
+    let rule_lines = read.places.iter().map(|span| given.place.line(span)).collect();
+    let default_line = read.default.map_or(0, |span| given.place.line(&span));
+    Ok(Loaded { config, effective: given.taken, rule_lines, default_line, path: path.to_owned() })
 }
 
 impl Config {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use contador_schemas::mapping::Rules;
+
 use super::given::{Effective, Origin};
 use super::key::{About, Default};
 use super::raw::KEYS;
@@ -34,6 +36,40 @@ pub fn effective(all: &[Effective], path: &Path) -> String {
     }
     out
 }
+
+/// The rules of owners as a file that would give them, with the line of each.
+pub fn rules(rules: &Rules, lines: &[usize], default_line: usize, path: &Path) -> String {
+    let head = |head: &str, line: usize| format!("\n{head:<44} # {}:{line}\n", path.display());
+    let mut out = String::new();
+    for (rule, line) in rules.rules.iter().zip(lines) {
+        out += &head("[[owners.rule]]", *line);
+        out += &rule.to_toml();
+    }
+    if !rules.default.is_empty() {
+        out += &head("[owners.default]", default_line);
+        out += &rules.default_toml();
+    }
+    out
+}
+
+/// Rules in the example; each line but the comments is a line of TOML.
+const RULES_EXAMPLE: &str = r#"
+# Who pays for an owner. The first rule of which all patterns match counts, and fills in what the owner does not say itself;
+# the default fills in the rest. * is any text, ? one character, \ takes the next one as it is; "" is a value that is not
+# known. docs/configuration.md says what rules can look at. There are none by default.
+#! [[owners.rule]]
+#! name = "research on Kubernetes"
+#! match = { namespace = "research-*", "k8s.label.team" = ["vision", "language-?"] }
+#! set = { department = "research", project = "{k8s.label.team}" }
+#!
+#! [[owners.rule]]
+#! name = "Slurm accounts"
+#! match = { "slurm.account" = "*" }
+#! set = { department = "{slurm.account}", environment = "batch" }
+#!
+#! [owners.default]
+#! department = "unassigned"
+"#;
 
 /// `agent.example.toml`
 pub fn example() -> String {
@@ -69,7 +105,7 @@ pub fn example() -> String {
             }
         }
     }
-    out
+    out + RULES_EXAMPLE
 }
 
 fn wrap(out: &mut String, text: &str) {

@@ -17,7 +17,7 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         (
             "colour = 1",
             "agent.toml:1: unknown key colour, expected one of node, interval, state_dir, collector, spool, http, \
-             prometheus, sensors, telemetry",
+             prometheus, sensors, telemetry, owners",
         ),
         (
             "[collector]\nendpoint = \"collector:4317\"",
@@ -57,9 +57,19 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         ("http = 3", "agent.toml:1: http is 3, expected a table: [http]"),
         (
             "x = 1\n[spol]\ndir = \"/\"",
-            "agent.toml:1: unknown key x, expected one of node, interval, state_dir, collector, spool, http, prometheus, sensors, telemetry",
+            "agent.toml:1: unknown key x, expected one of node, interval, state_dir, collector, spool, http, prometheus, sensors, telemetry, owners",
         ),
         ("[spol]\ndir = \"/\"", "agent.toml:1: unknown key spol, expected spool"),
+        ("[[owners.rules]]", "agent.toml:1: unknown key rules, expected rule"),
+        ("owners = 1", "agent.toml:1: owners is 1, expected a table: [owners]"),
+        (
+            "[[owners.rule]]\nname = \"r\"\nmatch.pod = \"a\"\nset = { team = \"x\" }",
+            "agent.toml:4: unknown key team, expected one of department, project, experiment, environment, service, model",
+        ),
+        (
+            "\n[owners.default]\nproject = \"{\"",
+            "agent.toml:3: project is \"{\", expected a name in braces such as {namespace}, and {{ or }} for a brace itself",
+        ),
     ] {
         assert_eq!(fault(text), expected);
     }
@@ -112,7 +122,9 @@ fn a_file_is_a_file_of_text() {
 
 #[test]
 fn what_is_shown_says_where_it_is_from_and_gives_the_same_configuration() {
-    let text = "node = \"n1\"\n\n[sensors]\nnvml = \"/opt/libnvidia-ml.so.1\"";
+    let text = "node = \"n1\"\n\n[sensors]\nnvml = \"/opt/libnvidia-ml.so.1\"\n\
+                [[owners.rule]]\nname = \"a\"\nmatch = { \"k8s.label.a/b\" = ['\\*x', \"\\\"\"] }\n\
+                set.project = \"{pod}{{\"\n\n[owners.default]\nservice = \"x\"\n";
     let flags = Flags::from([
         (raw::INTERVAL.about.path, Written::Text("500ms".into())),
         (raw::DCGM.about.path, Written::Flag(true)),
@@ -136,6 +148,10 @@ fn what_is_shown_says_where_it_is_from_and_gives_the_same_configuration() {
         assert_eq!(origin(key), (format!("{key} = {value}"), from.to_owned()));
     }
     assert_eq!(parse(&shown).unwrap(), loaded.config);
+    let rules = loaded.to_toml();
+    let from =
+        |head: &str| rules.lines().find(|line| line.starts_with(head)).map(|line| line.rsplit(' ').next().unwrap());
+    assert_eq!((from("[[owners.rule]]"), from("[owners.default]")), (Some("agent.toml:5"), Some("agent.toml:10")));
     let names = |line: &str| line.split([' ', ':']).nth(1).map(str::to_owned);
     assert!(
         shown.lines().any(|line| line.starts_with("# otlp_endpoint: where OTEL_") && names(line).is_some()),
@@ -185,5 +201,7 @@ fn the_example_is_the_default() {
     defaults.spool_dir.clone_from(&shown.spool_dir);
     defaults.roots.nvml.clone_from(&shown.roots.nvml);
     defaults.telemetry.clone_from(&shown.telemetry);
+    assert_eq!((shown.rules.rules.len(), shown.rules.default.len()), (2, 1));
+    defaults.rules.clone_from(&shown.rules);
     assert_eq!(shown, defaults);
 }

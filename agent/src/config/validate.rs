@@ -1,5 +1,7 @@
 //! From what is given to a whole configuration, and what one key asks of another.
 
+use std::sync::Arc;
+
 use super::fault::ConfigError;
 use super::given::Given;
 use super::key::Written;
@@ -47,6 +49,7 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
         },
         serial_numbers: given.get(raw::SERIAL_NUMBERS)?,
         telemetry: given.find(raw::TELEMETRY)?,
+        rules: Arc::clone(&given.rules),
     })
 }
 

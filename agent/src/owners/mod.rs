@@ -2,12 +2,14 @@
 //!
 //! [`claim`] is what schedulers say, [`kubernetes`] asks one, and [`device_id`] reads the names that they have for devices. [`process`] asks the kernel for a process's ancestors and environment, [`labels`] reads from an environment what
 //! `contador-agent exec` or `OTEL_RESOURCE_ATTRIBUTES` say, [`label`] says what one may be, and [`users`] names who runs it when nothing does.
+//! [`mapping`] finds who pays for whoever was found.
 
 pub mod claim;
 pub mod device_id;
 pub mod kubernetes;
 pub mod label;
 pub mod labels;
+pub mod mapping;
 pub mod process;
 pub mod users;
 

@@ -5,7 +5,7 @@ use contador_schemas::names;
 
 use super::table::grid;
 use super::text::{bad, dim, gib, good, warn, wrapped};
-use super::{ProbeGpus, ProbeReport, about, faults, missing};
+use super::{ProbeGpus, ProbeReport, about, faults, missing, owners};
 use crate::sensors::{GpuIdentity, GpuSample, Measures, Number, Reading};
 
 /// Columns from which a row has everything.
@@ -94,6 +94,7 @@ pub(super) fn part(report: &ProbeReport, gpus: &ProbeGpus, columns: u16) -> Stri
             out += &wrapped(&format!("{}: pid {}: {memory}{sm}{owner}", name(identity), process.pid), columns);
         }
     }
+    out += &owners::part(report, columns);
     out += &missing::part(gpus, columns);
     // What comes next begins with an empty line itself.
     while out.ends_with("\n\n") {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use contador_schemas::mapping::Decision;
 use contador_schemas::owner::Owner;
 
 use super::{Asked, ProbeReport};
@@ -16,7 +17,7 @@ pub fn render_json(report: &ProbeReport) -> Value {
                 .devices
                 .iter()
                 .map(|(identity, sample)| {
-                    let owners: Vec<Value> = report.owners_of(&identity.uuid).map(owner).collect();
+                    let owners: Vec<Value> = report.owners_of(&identity.uuid).map(|of| owner(report, of)).collect();
                     json!({ "identity": identity, "sample": sample, "owners": owners })
                 })
                 .collect();
@@ -41,7 +42,8 @@ pub fn render_json(report: &ProbeReport) -> Value {
         report.sensors.iter().map(|(name, asked)| ((*name).to_owned(), shown(asked))).collect();
     let mut pids: Vec<(&u32, &Owner)> = report.processes.iter().collect();
     pids.sort_by_key(|(pid, _)| **pid);
-    let processes: Map<String, Value> = pids.into_iter().map(|(pid, of)| (pid.to_string(), owner(of))).collect();
+    let processes: Map<String, Value> =
+        pids.into_iter().map(|(pid, of)| (pid.to_string(), owner(report, of))).collect();
     json!({
         "node": report.node,
         "ts_ms": report.ts_ms,
@@ -51,14 +53,16 @@ pub fn render_json(report: &ProbeReport) -> Value {
     })
 }
 
-/// What is known of an owner, and how it is called.
-fn owner(owner: &Owner) -> Value {
+/// What is known of an owner, how it is called, and what decided who pays.
+fn owner(report: &ProbeReport, owner: &Owner) -> Value {
     let mut fields = Map::new();
     fields.insert("label".to_owned(), owner.label().into());
     fields.insert("id".to_owned(), owner.id().to_string().into());
     fields.insert("kind".to_owned(), owner.kind.as_str().into());
     let known = owner.attributes().into_iter().filter(|(_, value)| !value.is_empty());
     fields.extend(known.map(|(name, value)| (name.to_owned(), value.into())));
+    let decided = report.decided.get(owner).into_iter().flatten().filter_map(Decision::name);
+    fields.insert("rules".to_owned(), decided.collect());
     Value::Object(fields)
 }
 

@@ -3,7 +3,7 @@
 //! [`take`] asks every sensor, each on a thread of its own, twice, and waits for none longer than it has patience; of the GPUs, each
 //! one has its thread ([`gpus`]). The result is a [`ProbeReport`]. [`table`] lays it out for a terminal: the machine, disks
 //! and mounts by `node`, the GPUs by `devices`, with their firmware and topology by `about`, what is wrong with them by
-//! `faults` and what is missing by `missing`, with words and widths of [`text`]. [`json`] has all of it for a machine.
+//! `faults` and what is missing by `missing`, who decided on owners by `owners`, with words and widths of [`text`]. [`json`] has all of it for a machine.
 //! [`watch`] does so again and again.
 
 mod about;
@@ -13,6 +13,7 @@ mod gpus;
 mod json;
 mod missing;
 mod node;
+mod owners;
 mod table;
 pub mod take;
 #[cfg(test)]
@@ -20,9 +21,10 @@ mod tests;
 pub mod text;
 pub mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use contador_schemas::mapping::Decision;
 use contador_schemas::owner::Owner;
 
 pub use json::render_json;
@@ -75,7 +77,12 @@ pub struct ProbeReport {
     pub owners: Vec<(String, Owner)>,
     /// Whose each process is that holds a device.
     pub processes: HashMap<u32, Owner>,
+    /// What decided who pays for an owner; several, where he was found in several ways.
+    pub decided: Decided,
 }
+
+/// What decided who pays, by owner.
+pub type Decided = BTreeMap<Owner, BTreeSet<Decision>>;
 
 /// The GPUs of a report.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use contador_schemas::owner::Owner;
-
 use super::gpus::GpuThreads;
-use super::{Asked, ProbeReport};
+use super::{Asked, Decided, ProbeReport};
 use crate::config::Config;
 use crate::errors::chain;
 use crate::owners::ProcessOwners;
+use crate::owners::mapping::{self, Mapped};
 use crate::run::attribute::{self, Claims, Known};
 use crate::run::clock::now_ms;
 use crate::run::kernel::{KernelAnswer, KernelSensor, kernel_sensors};
@@ -34,7 +33,7 @@ pub struct Prober {
     node: String,
     gpus: GpuThreads,
     sensors: Vec<Sensor>,
-    owners: SensorTask<HashMap<u32, Owner>>,
+    owners: SensorTask<HashMap<u32, Mapped>>,
     pids: Arc<Mutex<Vec<u32>>>,
     /// No sensor reads less often than this, in milliseconds.
     seldom_ms: i64,
@@ -76,11 +75,13 @@ impl Prober {
         let roots = config.roots.clone();
         let pids = Arc::new(Mutex::new(Vec::new()));
         let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&pids));
+        let rules = Arc::clone(&config.rules);
         let owners = SensorTask::spawn("owners", move || {
             let mut owners = ProcessOwners::new(proc, passwd);
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                owners.resolve(&pids, ts_ms)
+                let found = owners.resolve(&pids, ts_ms).into_iter();
+                found.map(|(pid, owner)| (pid, mapping::apply(&rules, owner.into()))).collect()
             }
         })?;
         let gpus = GpuThreads::start(library, roots.proc.clone(), config.serial_numbers)?;
@@ -125,7 +126,12 @@ impl Prober {
         }
         let devices = gpus.value().map(|gpus| gpus.devices.as_slice()).unwrap_or_default();
         let deadline = waits.until(None);
-        let processes = self.processes(devices.iter().map(|(_, sample)| sample), ts_ms, deadline).await;
+        let mapped = self.processes(devices.iter().map(|(_, sample)| sample), ts_ms, deadline).await;
+        let mut decided = Decided::new();
+        for Mapped { owner, decision } in mapped.values() {
+            decided.entry(owner.clone()).or_default().insert(decision.clone());
+        }
+        let processes = mapped.into_iter().map(|(pid, mapped)| (pid, mapped.owner)).collect();
         let claims = Claims::new();
         let known = Known { owners: &processes, claims: &claims, fresh: true };
         let held = devices.iter().filter_map(|(_, sample)| {
@@ -140,6 +146,7 @@ impl Prober {
             sensors,
             before: self.sensors.iter().filter_map(|sensor| Some((sensor.name, sensor.before.clone()?))).collect(),
             processes,
+            decided,
             gpus,
         })
     }
@@ -149,7 +156,7 @@ impl Prober {
         samples: impl Iterator<Item = &GpuSample>,
         ts_ms: i64,
         deadline: tokio::time::Instant,
-    ) -> HashMap<u32, Owner> {
+    ) -> HashMap<u32, Mapped> {
         let pids = samples.flat_map(|sample| sample.processes.value()).flatten().map(|process| process.pid).collect();
         *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = pids;
         self.owners.request(ts_ms);

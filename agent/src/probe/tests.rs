@@ -153,6 +153,7 @@ fn report(gpus: u32, simulated: bool) -> ProbeReport {
         ]),
         owners: vec![(first.clone(), owner("llm-chat")), (first, owner("ranking"))],
         processes: HashMap::from([(4_711, owner("llm-chat"))]),
+        decided: Decided::new(),
     }
 }
 
@@ -280,6 +281,38 @@ fn json_keeps_value_unsupported_and_failed_apart() {
     assert_eq!(json["sensors"]["network"]["stuck_seconds"], 3.4);
     assert_eq!(json["sensors"]["rdma"]["failed"], "/sys: permission denied");
     assert!(!json.to_string().contains('\n'), "a line, when it is asked for");
+}
+
+#[test]
+fn what_decided_on_an_owner_is_said_of_each() {
+    let mut report = report(2, true);
+    assert!(!render_table(&report, 80).contains("by no rule"));
+    let alone = Owner { user: "ana".into(), command: "python3".into(), ..Owner::default() };
+    let rule = || BTreeSet::from([Decision::Rule("pods of ml".into())]);
+    report.decided = Decided::from([
+        (owner("llm-chat"), rule()),
+        (owner("ranking"), rule().into_iter().chain([Decision::Itself]).collect()),
+        (owner("search"), BTreeSet::from([Decision::Default])),
+        (alone, BTreeSet::from([Decision::Nobody])),
+        (Owner::of_kind(contador_schemas::owner::OwnerKind::Unattributed), BTreeSet::from([Decision::Nobody])),
+    ]);
+    for columns in [60, 80, 120] {
+        let text = render_table(&report, columns);
+        fits(&text, usize::from(columns));
+        for line in [
+            "owners by rule \"pods of ml\": ml/llm-chat, ml/ranking",
+            "owners by the default: ml/search",
+            "owners as they say themselves: ml/ranking",
+            "owners by no rule: ana:python3",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+        }
+    }
+    let json = render_json(&report);
+    let owners = json["gpus"]["value"]["devices"][0]["owners"].as_array().expect("a list");
+    let rules: Vec<_> = owners.iter().map(|owner| owner["rules"].clone()).collect();
+    assert_eq!(rules, [serde_json::json!(["pods of ml"]), serde_json::json!(["pods of ml", "itself"])]);
+    assert_eq!(json["process_owners"]["4711"]["rules"], serde_json::json!(["pods of ml"]));
 }
 
 /// The GPUs of a report, to be changed.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 pub use self::round::Round;
 pub use self::watched::{STUCK_AFTER_MS, Watched};
 use crate::config::Config;
-use crate::owners::ProcessOwners;
+use crate::owners::{ProcessOwners, mapping};
 use crate::run::RunError;
 use crate::run::attribute::Claims;
 use crate::run::gpus::{GpuWatch, Release};
@@ -79,14 +79,16 @@ impl Sensors {
         let pids = Arc::new(Mutex::new(Vec::new()));
         let wanted = Arc::clone(&pids);
         let crew = Crew::start().map_err(RunError::Thread)?;
-        let (roots, runs) = (config.roots.clone(), crew.clone());
+        let (roots, rules, runs) = (config.roots.clone(), Arc::clone(&config.rules), crew.clone());
         let owners = Watched::new(move || {
             let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&wanted));
+            let rules = Arc::clone(&rules);
             Ok(SensorTask::on(&runs, "owners", move || {
                 let mut owners = ProcessOwners::new(proc, passwd);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let owners = owners.resolve(&pids, ts_ms);
+                    let found = owners.resolve(&pids, ts_ms).into_iter();
+                    let owners = found.map(|(pid, owner)| (pid, mapping::apply(&rules, owner.into()).owner)).collect();
                     OwnersSample { ts_ms, pids, owners, claims: Claims::new() }
                 }
             }))
@@ -166,4 +168,35 @@ impl Sensors {
 
 fn logged(sensor: &str, answer: NodeAnswer) -> Vec<NodeSample> {
     answer.inspect_err(|error| tracing::debug!(sensor, error, "the sensor failed")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Overrides;
+    use crate::telemetry::Telemetry;
+
+    #[tokio::test]
+    async fn owners_come_with_what_the_rules_say_of_them() {
+        let text = "[[owners.rule]]\nname = \"all\"\nmatch.command = \"*\"\nset.project = \"of {command}\"\n\
+                    [owners.default]\ndepartment = \"unassigned\"\n";
+        let config = Config::parse(text, Path::new("agent.toml"), &Overrides::default()).unwrap();
+        let library = NvmlLibrary::at("/nonexistent/libnvidia-ml.so.1");
+        let mut sensors = Sensors::start(&config, library, Release::default()).unwrap();
+        let (pid, mut known) = (std::process::id(), OwnersSample::default());
+        for second in 1..=100 {
+            let mut round = Round::new(second * 1_000, Duration::from_secs(5), Telemetry::new().unwrap());
+            let deadline = round.deadline;
+            sensors.owners.begin(&mut round);
+            if sensors.owners_of(vec![pid], &mut known, deadline, &mut round).await {
+                break;
+            }
+        }
+        let owner = &known.owners[&pid];
+        assert!(!owner.command.is_empty());
+        assert_eq!(owner.project, format!("of {}", owner.command));
+        assert_eq!(owner.department, "unassigned");
+    }
 }
