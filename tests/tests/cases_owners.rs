@@ -130,14 +130,14 @@ fn d12_a_lookup_that_failed_is_remembered() {
     }
     let mut owners = ProcessOwners::new(kernel.path(), passwd);
     for second in 0..60 {
-        let found = owners.resolve(&pids, START + second * 1_000);
+        let found = owners.resolve(&pids, START + second * 1_000, &[]);
         assert_eq!(found.len(), 30);
-        assert!(found.values().all(|owner| *owner == Owner::of_kind(OwnerKind::Unattributed)));
+        assert!(found.values().all(|named| named.owner == Owner::of_kind(OwnerKind::Unattributed)));
     }
     assert_eq!(owners.looks(), 60, "two half minutes");
     // Those who are told are looked up once.
     pids.iter().for_each(|pid| kernel.process(*pid, &[&project("a")]));
-    (60..600).for_each(|second| _ = owners.resolve(&pids, START + second * 1_000));
+    (60..600).for_each(|second| _ = owners.resolve(&pids, START + second * 1_000, &[]));
     assert_eq!(owners.looks(), 90);
 }
 

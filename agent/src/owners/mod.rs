@@ -1,13 +1,17 @@
 //! Whose it is: from the processes that a driver lists to owners.
 //!
-//! [`claim`] is what schedulers say, and [`device_id`] reads the names that they have for devices. [`process`] asks the kernel for a process's ancestors and environment, [`labels`] reads from an environment what
-//! `contador-agent exec` or `OTEL_RESOURCE_ATTRIBUTES` say, [`label`] says what one may be, and [`users`] names who runs it when nothing does.
+//! [`claim`] is what schedulers say, and [`device_id`] reads the names that they have for devices. [`slurm`] finds the jobs of
+//! this node. [`process`] asks the kernel for a process's ancestors, environment and control group: [`labels`] reads from an
+//! environment what `contador-agent exec` or `OTEL_RESOURCE_ATTRIBUTES` say, [`label`] says what one may be, [`cgroup`] reads
+//! whose work a control group is, and [`users`] names who runs it when nothing does.
 
+pub mod cgroup;
 pub mod claim;
 pub mod device_id;
 pub mod label;
 pub mod labels;
 pub mod process;
+pub mod slurm;
 pub mod users;
 
 pub use device_id::DeviceId;

@@ -81,7 +81,7 @@ impl Prober {
             let mut owners = ProcessOwners::new(proc, passwd);
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                owners.resolve(&pids, ts_ms)
+                owners.resolve(&pids, ts_ms, &[]).into_iter().map(|(pid, named)| (pid, named.owner)).collect()
             }
         })?;
         let gpus = GpuThreads::start(library, roots.proc.clone(), config.serial_numbers)?;

@@ -83,7 +83,8 @@ impl Sensors {
                 let mut owners = ProcessOwners::new(proc, passwd);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let owners = owners.resolve(&pids, ts_ms);
+                    let named = owners.resolve(&pids, ts_ms, &[]);
+                    let owners = named.into_iter().map(|(pid, named)| (pid, named.owner)).collect();
                     OwnersSample { ts_ms, pids, owners }
                 }
             }))
