@@ -11,6 +11,7 @@ mkdir -p "$deps"
 have_python() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 have_npm() { command -v npm >/dev/null && command -v node >/dev/null; }
 have_prometheus() { command -v prometheus >/dev/null && command -v promtool >/dev/null; }
+have_slurm() { for program in slurmctld slurmd munged mungekey; do [ -x "/usr/sbin/$program" ] || command -v "$program" >/dev/null || return 1; done; }
 
 missing=()
 command -v curl >/dev/null || missing+=(curl)
@@ -18,6 +19,7 @@ command -v openssl >/dev/null || missing+=(openssl)
 have_python || missing+=(python3-venv)
 have_npm || missing+=(nodejs npm)
 have_prometheus || missing+=(prometheus)
+have_slurm || missing+=(slurm-wlm munge)
 
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -33,6 +35,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     case " ${missing[*]} " in *" prometheus "*)
       if command -v systemctl >/dev/null; then systemctl disable --quiet prometheus.service 2>/dev/null || true; fi ;;
     esac
+    case " ${missing[*]} " in *" slurm-wlm "*)
+      if command -v systemctl >/dev/null; then
+        systemctl disable --quiet munge.service slurmctld.service slurmd.service 2>/dev/null || true
+      fi ;;
+    esac
   else
     echo "missing, and only root can install them: ${missing[*]}"
     echo "  sudo apt-get install ${missing[*]}"
@@ -46,6 +53,7 @@ tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a
   command -v curl >/dev/null || tests_in tests/tests/engine_{http,formats}.rs
   command -v openssl >/dev/null || echo the_api_server_is_reached_by_tls_with_a_token_that_changes
   have_python || echo clickhouse_connect_finds_a_server
+  have_slurm || tests_in tests/tests/slurm_real.rs
   have_prometheus || tests_in tests/tests/{prometheus,cases_show}.rs
   if ! have_npm; then
     echo the_node_client_finds_a_server

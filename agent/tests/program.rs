@@ -93,7 +93,7 @@ fn exec_labels_a_tree_and_ends_as_its_command_does() {
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let inner: u32 = line.trim().parse().unwrap();
     let mut owners = ProcessOwners::new("/proc".into(), "/etc/passwd".into());
-    let found = owners.resolve(&[child.id(), inner], 0);
+    let found = owners.resolve(&[child.id(), inner], 0, &[]);
     let expected = Owner {
         experiment: "e1".into(),
         project: "vision".into(),
@@ -102,7 +102,8 @@ fn exec_labels_a_tree_and_ends_as_its_command_does() {
         service: "ranker".into(),
         ..Owner::default()
     };
-    assert_eq!((found.get(&child.id()), found.get(&inner)), (Some(&expected), Some(&expected)));
+    let owner = |pid: u32| found.get(&pid).map(|named| &named.owner);
+    assert_eq!((owner(child.id()), owner(inner)), (Some(&expected), Some(&expected)));
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(7));
 

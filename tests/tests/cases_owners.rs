@@ -10,6 +10,7 @@ use contador_agent::ledger::{Account, Ledger};
 use contador_agent::owners::claim::Part;
 use contador_agent::owners::kubernetes::messages::{ContainerDevices, ContainerResources, PodResources};
 use contador_agent::owners::kubernetes::{Kubernetes, Options};
+use contador_agent::owners::slurm::jobs::Jobs;
 use contador_agent::owners::{DeviceId, ProcessOwners};
 use contador_agent::run::attribute::{self, Claims, Known};
 use contador_agent::sensors::{Gpus, NvmlLibrary};
@@ -240,14 +241,14 @@ fn d12_a_lookup_that_failed_is_remembered() {
     }
     let mut owners = ProcessOwners::new(kernel.path(), passwd);
     for second in 0..60 {
-        let found = owners.resolve(&pids, START + second * 1_000);
+        let found = owners.resolve(&pids, START + second * 1_000, &[]);
         assert_eq!(found.len(), 30);
-        assert!(found.values().all(|owner| *owner == Owner::of_kind(OwnerKind::Unattributed)));
+        assert!(found.values().all(|named| named.owner == Owner::of_kind(OwnerKind::Unattributed)));
     }
     assert_eq!(owners.looks(), 60, "two half minutes");
     // Those who are told are looked up once.
     pids.iter().for_each(|pid| kernel.process(*pid, &[&project("a")]));
-    (60..600).for_each(|second| _ = owners.resolve(&pids, START + second * 1_000));
+    (60..600).for_each(|second| _ = owners.resolve(&pids, START + second * 1_000, &[]));
     assert_eq!(owners.looks(), 90);
 }
 
@@ -331,7 +332,29 @@ fn hang(path: &Path) {
     assert!(status.success());
 }
 
-/// A job's control group that was left behind without processes, and that names a GPU, owns none: nobody holds what no
+/// PIDs that a driver lists, and that are dead, or that nobody has: only those that are there hold anything.
+#[tokio::test]
+async fn d20_a_pid_that_is_dead_or_not_there_holds_nothing() {
+    let process = |pid: u32| format!("[[gpu.process]]\npid = {pid}\nmemory_mib = 100\nsm_util = 20\n");
+    let processes: String = (501..504).map(process).collect();
+    let simulator =
+        Simulator::new(&format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 40\n{processes}"));
+    let (kernel, state) = (Kernel::new(), tempfile::tempdir().unwrap());
+    kernel.process(501, &[&project("a")]);
+    kernel.process(502, &[&project("b")]);
+    let stat = kernel.path().join("502/stat");
+    let zombie = fs::read_to_string(&stat).unwrap().replace(") S ", ") Z ");
+    fs::write(stat, zombie).unwrap();
+    let mut agent = Agent::start(state.path(), &simulator.path(), &kernel, |_| {}).await;
+    for second in 0..70 {
+        agent.node.tick(START + second * 1_000).await;
+    }
+    let minute = minute(&agent.handed_on().await, START);
+    let shares: Vec<(&str, u64)> = minute.iter().map(|(owner, parts)| (owner.as_str(), parts[0])).collect();
+    assert_eq!(shares, [("a", MINUTE_MS)]);
+}
+
+/// A job's control group without processes, and that names a GPU, owns none: nobody holds what no
 /// process holds. (No group owns anything yet: when groups are asked for owners, this is what must stay so.)
 #[tokio::test]
 async fn d21_an_empty_cgroup_owns_nothing() {
@@ -355,4 +378,36 @@ async fn d21_an_empty_cgroup_owns_nothing() {
         minute.iter().map(|(owner, parts)| (owner.as_str(), parts[0])).collect::<Vec<_>>(),
         [("idle", MINUTE_MS)]
     );
+}
+
+/// The same of what Slurm's jobs claim: groups of a job that has ended claim nothing, in neither version of control groups,
+/// also while its step's manager is still there; one process of its steps makes it hold what it was given.
+#[test]
+fn d21_a_stale_job_claims_nothing() {
+    let (kernel, cgroup) = (Kernel::new(), tempfile::tempdir().unwrap());
+    let group = |path: &str, pids: &str| {
+        let path = cgroup.path().join(path);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("cgroup.procs"), pids).unwrap();
+    };
+    let (v1, v2) = ("freezer/slurm_n1/uid_0/job_7", "system.slice/slurmstepd.scope/job_8/step_0");
+    group(v1, "70\n");
+    group(&format!("{v1}/step_0"), "");
+    group(&format!("{v2}/slurm"), "80\n");
+    group(&format!("{v2}/user/task_0"), "");
+    for (pid, job) in [(70, 7), (71, 7), (80, 8), (81, 8)] {
+        kernel.process(pid, &[&format!("SLURM_JOB_ID={job}"), &format!("SLURM_JOB_GPUS={}", job - 7)]);
+    }
+    let mut jobs = Jobs::new(kernel.path(), cgroup.path().into(), kernel.path().join("passwd"), "n1".into());
+    let snapshot = jobs.look(START, &[]);
+    assert_eq!((snapshot.claims, snapshot.works.len(), jobs.questions(0)), (vec![], 0, vec![]));
+    group(&format!("{v1}/step_0"), "71\n");
+    group(&format!("{v2}/user/task_0"), "81\n");
+    let claims = jobs.look(START, &[]).claims;
+    let held: Vec<_> = claims.iter().map(|claim| (claim.holder.owner.job.as_str(), claim.device.to_string())).collect();
+    assert_eq!(held, [("7", "nvidia0".to_owned()), ("8", "nvidia1".to_owned())]);
+    // They end.
+    group(&format!("{v1}/step_0"), "");
+    group(&format!("{v2}/user/task_0"), "");
+    assert_eq!(jobs.look(START, &[]).claims, []);
 }

@@ -76,6 +76,15 @@ pub struct Roots {
     pub nvml: Option<PathBuf>,
 }
 
+/// How Slurm's controller is asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Slurm {
+    /// `scontrol`: a file, or a name that `PATH` has.
+    pub scontrol: PathBuf,
+    /// How long it may take for one answer.
+    pub timeout: Duration,
+}
+
 /// What an agent needs to know: validated.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
@@ -107,6 +116,8 @@ pub struct Config {
     pub mounts: MountOptions,
     /// Whether serial numbers of GPUs are read and sent.
     pub serial_numbers: bool,
+    /// How Slurm's controller is asked.
+    pub slurm: Slurm,
     /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
     pub telemetry: Option<String>,
     /// Who pays for an owner.

@@ -71,6 +71,11 @@ keys! {
     EXCLUDE_TYPES: Vec<String> = "sensors.exclude_types", Default::List(&[]), texts, "a list of types of file systems";
     /// Read and send serial numbers of GPUs. Where they are not wanted: false.
     SERIAL_NUMBERS: bool = "sensors.serial_numbers", Default::Flag(true), flag, "true or false";
+    /// The program that asks Slurm's controller about the jobs of this node, of new and changed jobs only. Where Slurm has no
+    /// jobs here it is never run.
+    SCONTROL: PathBuf = "slurm.scontrol", Default::Text("scontrol"), path, "a file, or a name that PATH has";
+    /// How long it may take for one answer. Who holds which GPU does not wait for it.
+    SCONTROL_TIMEOUT: Duration = "slurm.timeout", Default::Text("5s"), timeout, "a duration of at least 100ms";
     /// Where the agent's own metrics are sent by OTLP/gRPC.
     TELEMETRY: String = "telemetry.otlp_endpoint",
         Default::Nothing("where OTEL_EXPORTER_OTLP_ENDPOINT says, if anywhere", "http://127.0.0.1:4317"), endpoint,

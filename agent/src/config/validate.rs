@@ -6,7 +6,7 @@ use super::fault::ConfigError;
 use super::given::Given;
 use super::key::Written;
 use super::units::show_size;
-use super::{Config, Roots, raw};
+use super::{Config, Roots, Slurm, raw};
 use crate::outbox::SpoolLimits;
 use crate::sensors::MountOptions;
 
@@ -48,6 +48,7 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
             exclude_types: given.get(raw::EXCLUDE_TYPES)?,
         },
         serial_numbers: given.get(raw::SERIAL_NUMBERS)?,
+        slurm: Slurm { scontrol: given.get(raw::SCONTROL)?, timeout: given.get(raw::SCONTROL_TIMEOUT)? },
         telemetry: given.find(raw::TELEMETRY)?,
         rules: Arc::clone(&given.rules),
     })

@@ -42,7 +42,9 @@ pub struct Claim {
     pub holder: Named,
 }
 
-/// What a scheduler told last. Whoever is in it holds now: what has ended, or is suspended, is not in it.
+/// What a scheduler told last. Whoever has a claim holds now: what has ended, or is suspended, has none. A suspended job is
+/// still among the works, with a label that says so ([`slurm::is_suspended`](super::slurm::is_suspended)): its processes hold
+/// nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// When it was told, Unix milliseconds; 0: never.

@@ -1,28 +1,40 @@
 //! Whose a process is.
 //!
-//! The first of it and its ancestors whose environment names an owner decides. When none does, the owner is the user who
-//! runs it and the program's name; when the environment can't be read and the user has no name, it is *unattributed*. A
-//! process that does not exist is nobody's. Answers are kept by PID and start time, so that a reused PID is a new process;
-//! those without labels, also where nothing could be found out, are looked up again after a while, since an `exec` may have
-//! brought them: a look reads the environments of the process and of its ancestors, and a process has at most one in that
-//! while. What an ancestor says is read once for all that are looked up together.
+//! The first of it and its ancestors whose environment names an owner decides. When none does, it is the work that its
+//! control group names ([`super::cgroup`]): a pod or a job as the schedulers know it, else a container by its id, the user who
+//! runs it and the program's name. When there is no such group either, it is that user and the program; and when the
+//! environment can't be read and the user has no name, it is *unattributed*. A process that does not exist, or is dead and only
+//! not collected yet, is nobody's; so is one of a suspended job, which holds nothing. Answers are kept by PID and start time, so
+//! that a reused PID is a new process; those without labels, also where nothing could be found out, are looked up again after a
+//! while, since an `exec` may have brought them, or a scheduler has moved it: a look reads the environments of the process and
+//! of its ancestors, and a process has at most one in that while. What an ancestor says is read once for all that are looked up
+//! together. What schedulers say of a work is taken from their last word at each call, and costs no look.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use contador_schemas::owner::{Owner, OwnerKind};
 
-use super::labels;
+use super::cgroup::{self, Work};
+use super::claim::{Named, Snapshot};
 use super::users::Users;
+use super::{labels, slurm};
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
 
 /// Most of an environment that is read, in bytes.
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
+
+/// Most of the list of control groups that is read, in bytes.
+const MAX_CGROUP_BYTES: u64 = 64 << 10;
+
+/// Characters of a container's id that name it, as runtimes show it.
+const SHORT_ID: usize = 12;
 
 /// How long an answer without labels is kept, in milliseconds.
 const UNLABELLED_MS: i64 = 30_000;
@@ -41,7 +53,12 @@ type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
 
 #[derive(Debug)]
 struct Known {
-    owner: Owner,
+    /// Who the environment names.
+    said: Option<Owner>,
+    /// What its control group says that it is part of.
+    work: Option<Work>,
+    /// Who it is when neither of them tells.
+    alone: Owner,
     /// `None` for ever, as labels don't change.
     until_ms: Option<i64>,
 }
@@ -61,26 +78,22 @@ impl ProcessOwners {
         Self { proc, users: Users::new(passwd), known: HashMap::new(), looks: 0 }
     }
 
-    /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds). What is known of others is
-    /// forgotten.
-    pub fn resolve(&mut self, pids: &[u32], now_ms: i64) -> HashMap<u32, Owner> {
+    /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds), where `schedulers` have told last
+    /// whose the works of this node are. What is known of other processes is forgotten.
+    pub fn resolve(&mut self, pids: &[u32], now_ms: i64, schedulers: &[Arc<Snapshot>]) -> HashMap<u32, Named> {
         let (mut found, mut ancestors) = (HashMap::new(), Ancestors::new());
         let mut seen = HashSet::new();
         for &pid in pids {
             let Some(stat) = self.stat(pid) else { continue };
             let key = (pid, stat.started);
             seen.insert(key);
-            let known = self.known.get(&key).filter(|known| known.until_ms.is_none_or(|until| now_ms < until));
-            let owner = match known {
-                Some(known) => known.owner.clone(),
-                None => {
-                    let (owner, labelled) = self.look_up(pid, &stat, &mut ancestors);
-                    let until_ms = (!labelled).then_some(now_ms + UNLABELLED_MS);
-                    self.known.insert(key, Known { owner: owner.clone(), until_ms });
-                    owner
-                }
-            };
-            found.insert(pid, owner);
+            let is_known = |known: &Known| known.until_ms.is_none_or(|until| now_ms < until);
+            if !self.known.get(&key).is_some_and(is_known) {
+                let known = self.look_up(pid, &stat, now_ms, &mut ancestors);
+                self.known.insert(key, known);
+            }
+            let named = self.known.get(&key).and_then(|known| known.named(&mut self.users, schedulers));
+            found.extend(named.map(|named| (pid, named)));
         }
         self.known.retain(|key, _| seen.contains(key));
         found
@@ -91,8 +104,7 @@ impl ProcessOwners {
         self.looks
     }
 
-    /// The owner, and whether it comes from labels.
-    fn look_up(&mut self, pid: u32, stat: &Stat, ancestors: &mut Ancestors) -> (Owner, bool) {
+    fn look_up(&mut self, pid: u32, stat: &Stat, now_ms: i64, ancestors: &mut Ancestors) -> Known {
         self.looks += 1;
         let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid());
         let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
@@ -101,22 +113,24 @@ impl ProcessOwners {
         let mut said = own.ok().as_deref().and_then(labels::owner_in);
         let mut parent = stat.parent;
         for _ in 0..MAX_ANCESTORS {
-            if let Some(mut owner) = said {
-                if owner.user.is_empty() {
-                    owner.user = user;
-                }
-                return (owner, true);
-            }
-            if parent == 0 {
+            if said.is_some() || parent == 0 {
                 break;
             }
             (said, parent) = ancestors.entry(parent).or_insert_with(|| self.ancestor(parent)).clone();
         }
-        if !readable && user.is_empty() {
-            return (Owner::of_kind(OwnerKind::Unattributed), false);
+        if let Some(said) = said.as_mut().filter(|said| said.user.is_empty()) {
+            said.user.clone_from(&user);
         }
-        let user = if user.is_empty() { uid.map(|uid| uid.to_string()).unwrap_or_default() } else { user };
-        (Owner { user, command: stat.command.clone(), ..Owner::default() }, false)
+        let groups = self.read(pid, "cgroup", MAX_CGROUP_BYTES).unwrap_or_default();
+        let work = cgroup::work_in(&String::from_utf8_lossy(&groups));
+        let alone = if !readable && user.is_empty() && work.is_none() {
+            Owner::of_kind(OwnerKind::Unattributed)
+        } else {
+            let user = if user.is_empty() { uid.map(|uid| uid.to_string()).unwrap_or_default() } else { user };
+            Owner { user, command: stat.command.clone(), ..Owner::default() }
+        };
+        let until_ms = said.is_none().then_some(now_ms.saturating_add(UNLABELLED_MS));
+        Known { said, work, alone, until_ms }
     }
 
     fn ancestor(&self, pid: u32) -> (Option<Owner>, u32) {
@@ -130,11 +144,69 @@ impl ProcessOwners {
     }
 
     fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
-        let file = fs::File::open(self.proc.join(pid.to_string()).join("environ"))?;
+        self.read(pid, "environ", MAX_ENVIRON_BYTES)
+    }
+
+    fn read(&self, pid: u32, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let file = fs::File::open(self.proc.join(pid.to_string()).join(name))?;
         let mut bytes = Vec::new();
-        file.take(MAX_ENVIRON_BYTES).read_to_end(&mut bytes)?;
+        file.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+impl Known {
+    /// Who it is by what the schedulers say now; `None` when its job is suspended.
+    fn named(&self, users: &mut Users, schedulers: &[Arc<Snapshot>]) -> Option<Named> {
+        let of_work = self
+            .work
+            .as_ref()
+            .map(|work| told(work, schedulers).cloned().unwrap_or_else(|| untold(work, &self.alone, users)));
+        if of_work.as_ref().is_some_and(slurm::is_suspended) {
+            return None;
+        }
+        let mut named = of_work.unwrap_or_else(|| Named { owner: self.alone.clone(), ..Named::default() });
+        if let Some(said) = &self.said {
+            named.owner.clone_from(said);
+        }
+        Some(named)
+    }
+}
+
+/// Whose a work is, as a scheduler knows it.
+fn told<'s>(work: &Work, schedulers: &'s [Arc<Snapshot>]) -> Option<&'s Named> {
+    let ids = match work {
+        Work::Pod { uid, container } => [container.as_deref(), Some(uid.as_str())],
+        Work::SlurmJob { job, .. } => [Some(job.as_str()), None],
+        Work::Container { id, .. } => [Some(id.as_str()), None],
+    };
+    ids.into_iter().flatten().find_map(|id| schedulers.iter().find_map(|snapshot| snapshot.works.get(id)))
+}
+
+/// Whose a work is that no scheduler tells of, by its group and its process.
+fn untold(work: &Work, alone: &Owner, users: &mut Users) -> Named {
+    let mut named = Named { owner: alone.clone(), ..Named::default() };
+    let mut label = |name: &str, value: &str| _ = named.labels.insert(name.to_owned(), value.to_owned());
+    let container = match work {
+        Work::Pod { uid, container } => {
+            label("k8s.pod.uid", uid);
+            container.as_deref()
+        }
+        Work::SlurmJob { job, uid, .. } => {
+            let user = uid.and_then(|uid| users.name(uid)).map_or_else(|| alone.user.clone(), str::to_owned);
+            named.owner = Owner { job: job.clone(), user, ..Owner::default() };
+            return named;
+        }
+        Work::Container { runtime, id } => {
+            label("container.runtime.name", runtime);
+            Some(id.as_str())
+        }
+    };
+    if let Some(id) = container {
+        label("container.id", id);
+        id.get(..SHORT_ID).unwrap_or(id).clone_into(&mut named.owner.container);
+    }
+    named
 }
 
 /// `pid (command) state ppid …`; the command may have any characters, parentheses and blanks too. `None` also for a
@@ -166,6 +238,10 @@ mod tests {
         }
     }
 
+    fn cgroup(proc: &Path, pid: u32, path: &str) {
+        fs::write(proc.join(pid.to_string()).join("cgroup"), format!("0::{path}\n")).unwrap();
+    }
+
     fn owners(proc: &Path, passwd: &str) -> ProcessOwners {
         let file = proc.join("passwd");
         fs::write(&file, passwd).unwrap();
@@ -182,12 +258,12 @@ mod tests {
         process(dir.path(), 12, 11, "python3", Some("HOME=/root"));
         process(dir.path(), 13, 1, "python3", Some("HOME=/root"));
         let mut owners = owners(dir.path(), &format!("ana:x:{uid}:0::/:/bin/sh\n"));
-        let found = owners.resolve(&[11, 12, 13, 4000], 0);
+        let found = owners.resolve(&[11, 12, 13, 4000], 0, &[]);
         assert_eq!(found.len(), 3, "a PID that is not there is nobody's");
         let labelled =
             Owner { department: "research".into(), project: "vision".into(), user: "ana".into(), ..Owner::default() };
-        assert_eq!((&found[&11], &found[&12]), (&labelled, &labelled));
-        assert_eq!(found[&13], Owner { user: "ana".into(), command: "python3".into(), ..Owner::default() });
+        assert_eq!((&found[&11].owner, &found[&12].owner), (&labelled, &labelled));
+        assert_eq!(found[&13].owner, Owner { user: "ana".into(), command: "python3".into(), ..Owner::default() });
     }
 
     #[test]
@@ -195,10 +271,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         process(dir.path(), 7, 1, "thing", None);
         let mut nobody = owners(dir.path(), "");
-        assert_eq!(nobody.resolve(&[7], 0)[&7], Owner::of_kind(OwnerKind::Unattributed));
+        assert_eq!(nobody.resolve(&[7], 0, &[])[&7].owner, Owner::of_kind(OwnerKind::Unattributed));
         let uid = fs::metadata(dir.path()).unwrap().uid();
         process(dir.path(), 8, 1, "thing", Some(""));
-        let owner = nobody.resolve(&[8], 0)[&8].clone();
+        let owner = nobody.resolve(&[8], 0, &[])[&8].owner.clone();
         assert_eq!((owner.user, owner.command), (uid.to_string(), "thing".to_owned()));
     }
 
@@ -207,21 +283,81 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         process(dir.path(), 7, 1, "sh", Some(""));
         let mut owners = owners(dir.path(), "");
-        assert_eq!(owners.resolve(&[7], 0)[&7].command, "sh");
+        assert_eq!(owners.resolve(&[7], 0, &[])[&7].owner.command, "sh");
         process(dir.path(), 7, 1, "sh", Some("CONTADOR_OWNER_JOB=j1"));
-        assert_eq!(owners.resolve(&[7], UNLABELLED_MS - 1)[&7].command, "sh");
-        assert_eq!(owners.resolve(&[7], UNLABELLED_MS)[&7].job, "j1");
+        assert_eq!(owners.resolve(&[7], UNLABELLED_MS - 1, &[])[&7].owner.command, "sh");
+        assert_eq!(owners.resolve(&[7], UNLABELLED_MS, &[])[&7].owner.job, "j1");
         fs::write(dir.path().join("7/stat"), format!("7 (new) S 1 {}9999", "0 ".repeat(17))).unwrap();
         fs::write(dir.path().join("7/environ"), "").unwrap();
-        assert_eq!(owners.resolve(&[7], UNLABELLED_MS)[&7].command, "new");
+        assert_eq!(owners.resolve(&[7], UNLABELLED_MS, &[])[&7].owner.command, "new");
         fs::write(dir.path().join("7/stat"), format!("7 (new) Z 1 {}9999", "0 ".repeat(17))).unwrap();
-        assert!(owners.resolve(&[7], UNLABELLED_MS).is_empty());
+        assert!(owners.resolve(&[7], UNLABELLED_MS, &[]).is_empty());
     }
 
     #[test]
     fn this_very_process_is_found() {
         let mut owners = ProcessOwners::new("/proc".into(), "/etc/passwd".into());
         let pid = std::process::id();
-        assert!(owners.resolve(&[pid], 0).contains_key(&pid));
+        assert!(owners.resolve(&[pid], 0, &[]).contains_key(&pid));
+    }
+
+    const ID: &str = "7be92808767a667f35c8505cbf40d14e931ef6db5b0210329cf193b15ba9d605";
+
+    fn telling(work: &str, owner: Owner, labels: &[(&str, &str)]) -> Arc<Snapshot> {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let works = HashMap::from([(work.to_owned(), Named { owner, labels })]);
+        Arc::new(Snapshot { told_ms: 1, works, ..Snapshot::default() })
+    }
+
+    #[test]
+    fn a_work_is_whose_its_scheduler_says_as_soon_as_it_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let uid = fs::metadata(dir.path()).unwrap().uid();
+        let pod_uid = "3a6f0f0e-1c61-4d5c-9f6b-1f1c3e0d7a55";
+        for (pid, environ) in [(5, ""), (6, ""), (7, ""), (8, ""), (9, "CONTADOR_OWNER_PROJECT=vision")] {
+            process(dir.path(), pid, 1, "python3", Some(environ));
+        }
+        cgroup(dir.path(), 5, &format!("/kubepods/burstable/pod{pod_uid}/{ID}"));
+        cgroup(dir.path(), 6, "/system.slice/slurmstepd.scope/job_42/step_0/user/task_0");
+        cgroup(dir.path(), 7, &format!("/system.slice/docker-{ID}.scope"));
+        cgroup(dir.path(), 9, "/slurm/uid_5/job_42/step_0");
+        let mut owners = owners(dir.path(), &format!("ana:x:{uid}:0::/:/bin/sh\n"));
+        let pids = [5, 6, 7, 8, 9];
+        let alone = Owner { user: "ana".into(), command: "python3".into(), ..Owner::default() };
+        let container = Owner { container: ID[..12].into(), ..alone.clone() };
+        let found = owners.resolve(&pids, 0, &[]);
+        assert_eq!((&found[&5].owner, &found[&7].owner, &found[&8].owner), (&container, &container, &alone));
+        assert_eq!(
+            (found[&5].labels["k8s.pod.uid"].as_str(), found[&7].labels["container.runtime.name"].as_str()),
+            (pod_uid, "docker")
+        );
+        assert_eq!(found[&6].owner, Owner { job: "42".into(), user: "ana".into(), ..Owner::default() });
+
+        let pod = Owner { namespace: "ml".into(), pod: "train-0".into(), ..Owner::default() };
+        let job = Owner { job: "42".into(), user: "eva".into(), cluster: "c".into(), ..Owner::default() };
+        let slurm = telling("42", job.clone(), &[("slurm.account", "physics")]);
+        let told = [telling(pod_uid, pod.clone(), &[]), slurm];
+        let found = owners.resolve(&pids, 1, &told);
+        assert_eq!(owners.looks(), 5, "what schedulers say costs no look");
+        assert_eq!((&found[&5].owner, &found[&6].owner, &found[&7].owner), (&pod, &job, &container));
+        // The environment names the owner; what the scheduler knows of the work stays known.
+        assert_eq!((found[&9].owner.project.as_str(), found[&9].owner.job.as_str()), ("vision", ""));
+        assert_eq!(found[&9].labels["slurm.account"], "physics");
+        // A container that is told by itself is more than its pod.
+        let init = Owner { container: "init".into(), ..pod.clone() };
+        let found = owners.resolve(&pids, 2, &[Arc::clone(&told[0]), telling(ID, init.clone(), &[])]);
+        assert_eq!(found[&5].owner, init);
+    }
+
+    #[test]
+    fn a_process_of_a_suspended_job_holds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        process(dir.path(), 6, 1, "python3", Some("CONTADOR_OWNER_PROJECT=vision"));
+        cgroup(dir.path(), 6, "/slurm/uid_5/job_42/step_0");
+        let mut owners = owners(dir.path(), "");
+        let suspended = telling("42", Owner::default(), &[("slurm.state", "SUSPENDED")]);
+        assert!(owners.resolve(&[6], 0, &[suspended]).is_empty());
+        let resumed = telling("42", Owner::default(), &[("slurm.state", "RUNNING")]);
+        assert_eq!(owners.resolve(&[6], 1, &[resumed])[&6].owner.project, "vision");
     }
 }

@@ -80,8 +80,8 @@ impl Prober {
             let mut owners = ProcessOwners::new(proc, passwd);
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let found = owners.resolve(&pids, ts_ms).into_iter();
-                found.map(|(pid, owner)| (pid, mapping::apply(&rules, owner.into()))).collect()
+                let found = owners.resolve(&pids, ts_ms, &[]).into_iter();
+                found.map(|(pid, named)| (pid, mapping::apply(&rules, named))).collect()
             }
         })?;
         let gpus = GpuThreads::start(library, roots.proc.clone(), config.serial_numbers)?;

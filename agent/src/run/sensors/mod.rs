@@ -87,8 +87,8 @@ impl Sensors {
                 let mut owners = ProcessOwners::new(proc, passwd);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let found = owners.resolve(&pids, ts_ms).into_iter();
-                    let owners = found.map(|(pid, owner)| (pid, mapping::apply(&rules, owner.into()).owner)).collect();
+                    let found = owners.resolve(&pids, ts_ms, &[]).into_iter();
+                    let owners = found.map(|(pid, named)| (pid, mapping::apply(&rules, named).owner)).collect();
                     OwnersSample { ts_ms, pids, owners, claims: Claims::new() }
                 }
             }))

@@ -1,0 +1,179 @@
+//! What the environment of a job's process says of the job.
+//!
+//! Slurm sets these variables for the tasks that it starts, and their children inherit them (sbatch(1), srun(1), "output
+//! environment variables"). `SLURM_JOB_GPUS` has the job's devices on this node, of a job with a batch script; `srun` alone
+//! sets `SLURM_STEP_GPUS`. With MIG, those count instances, and `CUDA_VISIBLE_DEVICES` names them.
+
+use super::gpus::{self, NodeDevice};
+use super::gres;
+use crate::owners::DeviceId;
+
+/// Longest value that is taken, in bytes.
+const MAX_VALUE_BYTES: usize = 4_096;
+
+/// What one process, or several of one job, say.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Environ {
+    /// `SLURM_JOB_ID`: a number, also where groups have another id.
+    pub number: String,
+    /// Minor numbers of the job's devices, from `SLURM_JOB_GPUS`.
+    pub job_gpus: Vec<u32>,
+    /// The same of steps, from `SLURM_STEP_GPUS`.
+    pub step_gpus: Vec<u32>,
+    /// Names of devices, in `CUDA_VISIBLE_DEVICES` and `NVIDIA_VISIBLE_DEVICES`.
+    pub names: Vec<String>,
+    /// `SLURM_SHARDS_ON_NODE`: shares of devices, all together.
+    pub shards: Option<u32>,
+    /// `SLURM_CLUSTER_NAME`.
+    pub cluster: String,
+    /// `SLURMD_NODENAME`: the name that this node has in Slurm.
+    pub node: String,
+    /// `SLURM_JOB_USER`.
+    pub user: String,
+    /// `SLURM_JOB_ACCOUNT`.
+    pub account: String,
+    /// `SLURM_JOB_PARTITION`.
+    pub partition: String,
+    /// `SLURM_JOB_QOS`.
+    pub qos: String,
+}
+
+impl Environ {
+    /// Reads an environment as `/proc/PID/environ` has it; `None` when it is not that of a process of `job`: when it has no
+    /// `SLURM_JOB_ID`, or that of another job. An id that is no number can't be compared.
+    pub fn read(bytes: &[u8], job: &str) -> Option<Self> {
+        let mut found = Self::default();
+        for entry in bytes.split(|byte| *byte == 0) {
+            let Some(end) = entry.iter().position(|byte| *byte == b'=') else { continue };
+            let value = entry.get(end + 1..).unwrap_or_default();
+            let Ok(value) = std::str::from_utf8(value) else { continue };
+            if value.len() > MAX_VALUE_BYTES || value.chars().any(char::is_control) {
+                continue;
+            }
+            match &entry[..end] {
+                b"SLURM_JOB_ID" => value.clone_into(&mut found.number),
+                b"SLURM_JOB_GPUS" => found.job_gpus = gres::ranges(value),
+                b"SLURM_STEP_GPUS" => found.step_gpus = gres::ranges(value),
+                b"CUDA_VISIBLE_DEVICES" | b"NVIDIA_VISIBLE_DEVICES" => {
+                    found.names.extend(value.split(',').filter(|name| !name.is_empty()).map(str::to_owned));
+                }
+                b"SLURM_SHARDS_ON_NODE" => found.shards = value.parse().ok(),
+                b"SLURM_CLUSTER_NAME" => value.clone_into(&mut found.cluster),
+                b"SLURMD_NODENAME" => value.clone_into(&mut found.node),
+                b"SLURM_JOB_USER" => value.clone_into(&mut found.user),
+                b"SLURM_JOB_ACCOUNT" => value.clone_into(&mut found.account),
+                b"SLURM_JOB_PARTITION" => value.clone_into(&mut found.partition),
+                b"SLURM_JOB_QOS" => value.clone_into(&mut found.qos),
+                _ => {}
+            }
+        }
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        (is_number(&found.number) && (found.number == job || !is_number(job))).then_some(found)
+    }
+
+    /// Adds what another process of the same job says. What was there first stays, where there is only one.
+    pub fn add(&mut self, other: Self) {
+        if self.number.is_empty() {
+            *self = other;
+            return;
+        }
+        if self.job_gpus.is_empty() {
+            self.job_gpus = other.job_gpus;
+        }
+        self.step_gpus.extend(other.step_gpus);
+        self.step_gpus.sort_unstable();
+        self.step_gpus.dedup();
+        self.names.extend(other.names);
+        self.names.sort_unstable();
+        self.names.dedup();
+        self.shards = self.shards.or(other.shards);
+    }
+
+    /// The job's devices on this node, each once: instances of MIG that it names; else those of `SLURM_JOB_GPUS`; else
+    /// `allocated`, what the controller says (places among the node's files); else those of its steps; else those that it names
+    /// otherwise. A number that CUDA is given says nothing.
+    pub fn devices(&self, allocated: &[u32], node: &[NodeDevice]) -> Vec<DeviceId> {
+        let named: Vec<DeviceId> = self.names.iter().filter_map(|name| gpus::by_name(name, node)).collect();
+        let is_instance = |id: &&DeviceId| matches!(id, DeviceId::Uuid(uuid) if uuid.starts_with("MIG-"));
+        let instances: Vec<DeviceId> = named.iter().filter(is_instance).cloned().collect();
+        let minors = [&self.job_gpus[..], allocated, &self.step_gpus].into_iter().find(|minors| !minors.is_empty());
+        let mut devices = match minors {
+            _ if !instances.is_empty() => instances,
+            Some(minors) => minors.iter().map(|minor| gpus::by_minor(*minor, node)).collect(),
+            None => named,
+        };
+        devices.sort();
+        devices.dedup();
+        devices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIG: &str = "MIG-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
+
+    fn environ(text: &str) -> Environ {
+        Environ::read(text.replace(' ', "\0").as_bytes(), "42").unwrap()
+    }
+
+    fn node() -> Vec<NodeDevice> {
+        let gpu = |minor: u32| NodeDevice {
+            uuid: format!("GPU-5d5ba0d6-d33d-2b2c-524d-00000000000{minor}"),
+            minor: Some(minor),
+            pci: Some(format!("0000:3{minor}:00.0")),
+        };
+        vec![gpu(3), gpu(2), gpu(1), gpu(0)]
+    }
+
+    /// The minor numbers of what it holds; instances of MIG as they are.
+    fn held(environ: &Environ, allocated: &[u32]) -> Vec<String> {
+        let devices = environ.devices(allocated, &node());
+        devices.iter().map(|id| id.to_string().replace("GPU-5d5ba0d6-d33d-2b2c-524d-00000000000", "")).collect()
+    }
+
+    #[test]
+    fn a_job_holds_what_it_was_allocated() {
+        // As a batch script had it on a real node, and one that then chose one of its two devices.
+        let batch = environ("SLURM_JOB_ID=42 SLURM_JOB_GPUS=0,1 CUDA_VISIBLE_DEVICES=0,1 GPU_DEVICE_ORDINAL=0,1");
+        assert_eq!(held(&batch, &[]), ["0", "1"]);
+        let chosen = "GPU-5d5ba0d6-d33d-2b2c-524d-000000000001";
+        let choosing = environ(&format!("SLURM_JOB_ID=42 SLURM_JOB_GPUS=0-2 CUDA_VISIBLE_DEVICES={chosen}"));
+        assert_eq!(held(&choosing, &[3]), ["0", "1", "2"]);
+        // A step alone: all that the controller says, else what steps have.
+        let mut step = environ("SLURM_JOB_ID=42 SLURM_STEP_GPUS=2 CUDA_VISIBLE_DEVICES=0");
+        assert_eq!((held(&step, &[2, 3]), held(&step, &[])), (vec!["2".into(), "3".into()], vec!["2".to_owned()]));
+        step.add(environ("SLURM_JOB_ID=42 SLURM_STEP_GPUS=1,2"));
+        assert_eq!(held(&step, &[]), ["1", "2"]);
+        // Names where there is no number of Slurm's; an index of CUDA's says nothing.
+        assert_eq!(held(&environ(&format!("SLURM_JOB_ID=42 CUDA_VISIBLE_DEVICES={chosen}")), &[]), ["1"]);
+        assert_eq!(held(&environ("SLURM_JOB_ID=42 NVIDIA_VISIBLE_DEVICES=0000:33:00.0"), &[]), ["3"]);
+        assert_eq!(held(&environ("SLURM_JOB_ID=42 CUDA_VISIBLE_DEVICES=0,1"), &[]), [] as [&str; 0]);
+        // With MIG Slurm's numbers count instances.
+        let mig = environ(&format!("SLURM_JOB_ID=42 SLURM_JOB_GPUS=5 CUDA_VISIBLE_DEVICES={MIG}"));
+        assert_eq!(held(&mig, &[5]), [MIG]);
+    }
+
+    #[test]
+    fn an_environment_of_another_job_says_nothing() {
+        for text in ["", "SLURM_JOB_ID=7\0SLURM_JOB_GPUS=1", "SLURM_JOB_GPUS=1", "SLURM_JOB_ID=", "SLURM_JOB_ID=x"] {
+            assert_eq!(Environ::read(text.as_bytes(), "42"), None, "{text}");
+        }
+        let other_id = Environ::read(b"SLURM_JOB_ID=42\0SLURM_CLUSTER_NAME=c", "sDM9MP4DP5HG00").unwrap();
+        assert_eq!((other_id.number.as_str(), other_id.cluster.as_str()), ("42", "c"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..200), value in "\\PC{0,40}") {
+            let _ = Environ::read(&bytes, "42");
+            let text = format!("SLURM_JOB_ID=42\0SLURM_JOB_GPUS={value}\0CUDA_VISIBLE_DEVICES={value}");
+            if let Some(found) = Environ::read(text.as_bytes(), "42") {
+                let _ = found.devices(&[], &node());
+            }
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The jobs of this node, as they are known.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use contador_schemas::owner::Owner;
+
+use super::environ::Environ;
+use super::gpus::NodeDevice;
+use super::gres::{self, Gres};
+use super::told::Told;
+use super::tree::{self, JobGroup};
+use super::{STATE, SUSPENDED};
+use crate::owners::claim::{Claim, Named, Part, Snapshot};
+use crate::owners::label;
+use crate::owners::users::Users;
+
+/// When a question is asked again, in milliseconds: where nothing has changed, where there was no answer, and where
+/// something has changed.
+const AGAIN_MS: u64 = 300_000;
+const FAILED_MS: u64 = 30_000;
+const CHANGED_MS: u64 = 2_000;
+
+/// Most questions that wait for an answer at once.
+const MAX_PENDING: usize = 16;
+
+/// How often the environment of a task is tried: a task that was made just now does not have it yet.
+const MAX_TRIES: u8 = 10;
+
+/// Most tasks of a job that are asked, and most of an environment that is read, in bytes.
+const MAX_TASKS: usize = 64;
+const MAX_ENVIRON_BYTES: u64 = 1 << 20;
+
+/// Something to ask of the controller.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Question {
+    /// The job with this id in its groups, and this number.
+    Job(String, String),
+    /// What the node of this name has.
+    Node(String),
+}
+
+/// What the controller answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Of the job with this id in its groups.
+    Job(String, Result<Box<Told>, String>),
+    /// Of the node.
+    Node(Result<Vec<Gres>, String>),
+}
+
+/// The jobs.
+#[derive(Debug)]
+pub struct Jobs {
+    proc: PathBuf,
+    cgroup: PathBuf,
+    host: String,
+    users: Users,
+    known: HashMap<String, Job>,
+    node: Asked<Vec<Gres>>,
+    last: Snapshot,
+}
+
+#[derive(Debug)]
+struct Asked<T> {
+    pending: bool,
+    /// When it is due, in milliseconds of a clock that only goes forward.
+    due_ms: u64,
+    told: Option<T>,
+    fault: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Job {
+    group: JobGroup,
+    environ: Environ,
+    /// Each process, and whether it is a task: whether it was started by a manager, and not by another process of the job.
+    processes: HashMap<u32, bool>,
+    /// Tasks whose environment is not known, and how often it was tried.
+    unread: BTreeMap<u32, u8>,
+    stopped: bool,
+    /// What `stopped` was when it was asked.
+    stopped_when_asked: bool,
+    asked_ms: u64,
+    asked: Asked<Told>,
+    owner: Option<Owner>,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Self { pending: false, due_ms: 0, told: None, fault: None }
+    }
+}
+
+impl<T> Asked<T> {
+    fn answer(&mut self, about: &str, answer: Result<T, String>, now_ms: u64) {
+        self.pending = false;
+        self.due_ms = now_ms.saturating_add(if answer.is_ok() { AGAIN_MS } else { FAILED_MS });
+        match answer {
+            Ok(told) => (self.told, self.fault) = (Some(told), None),
+            Err(fault) => {
+                // What was told before is the best that there is.
+                if self.fault.as_ref() != Some(&fault) {
+                    tracing::warn!(fault, "Slurm does not tell of {about}");
+                }
+                self.fault = Some(fault);
+            }
+        }
+    }
+}
+
+impl Jobs {
+    /// Looks under `proc` (`/proc`) and `cgroup` (`/sys/fs/cgroup`); names of users are in `passwd` (`/etc/passwd`), and
+    /// `host` is the node's name in Slurm where nothing else tells it.
+    pub fn new(proc: PathBuf, cgroup: PathBuf, passwd: PathBuf, host: String) -> Self {
+        let (users, known) = (Users::new(passwd), HashMap::new());
+        Self { proc, cgroup, host, users, known, node: Asked::default(), last: Snapshot::default() }
+    }
+
+    /// Who holds what at `told_ms` (Unix milliseconds), where the node has `devices`. When the groups can't be listed it is
+    /// what was told last, with why.
+    pub fn look(&mut self, told_ms: i64, devices: &[NodeDevice]) -> Snapshot {
+        let groups = match tree::jobs(&self.cgroup) {
+            Ok(groups) => groups,
+            Err(fault) => return Snapshot { fault: Some(fault), ..self.last.clone() },
+        };
+        let mut before = std::mem::take(&mut self.known);
+        let mut snapshot = Snapshot { told_ms, ..Snapshot::default() };
+        for group in groups {
+            let id = group.job.clone();
+            let mut job = before.remove(&id).unwrap_or_default();
+            job.take(group, &self.proc);
+            if job.is_ready() {
+                let named = job.named(&self.proc, &mut self.users);
+                if !super::is_suspended(&named) {
+                    let node = job.node(&self.host);
+                    snapshot.claims.extend(job.claims(&named, &node, self.node.told.as_deref(), devices));
+                }
+                if job.environ.number != id && !job.environ.number.is_empty() {
+                    snapshot.works.insert(job.environ.number.clone(), named.clone());
+                }
+                snapshot.works.insert(id.clone(), named);
+            }
+            self.known.insert(id, job);
+        }
+        self.last = snapshot.clone();
+        snapshot
+    }
+
+    /// What is to be asked at `now_ms`, in milliseconds of a clock that only goes forward; it counts as asked then.
+    pub fn questions(&mut self, now_ms: u64) -> Vec<Question> {
+        let pending = self.known.values().filter(|job| job.asked.pending).count();
+        let mut room = MAX_PENDING.saturating_sub(pending);
+        let mut questions = Vec::new();
+        let node = self.known.values().find(|job| job.has_shares()).map(|job| job.node(&self.host));
+        if let Some(node) = node.filter(|_| !self.node.pending && now_ms >= self.node.due_ms) {
+            self.node.pending = true;
+            questions.push(Question::Node(node));
+        }
+        for (id, job) in &mut self.known {
+            if room == 0 || !job.is_due(now_ms) {
+                continue;
+            }
+            let Some(number) = job.number(id).map(str::to_owned) else { continue };
+            (job.asked.pending, job.asked_ms, job.stopped_when_asked) = (true, now_ms, job.stopped);
+            questions.push(Question::Job(id.clone(), number));
+            room -= 1;
+        }
+        questions
+    }
+
+    /// Takes what was answered at `now_ms`.
+    pub fn answer(&mut self, answer: Answer, now_ms: u64) {
+        match answer {
+            Answer::Job(id, answer) => {
+                if let Some(job) = self.known.get_mut(&id) {
+                    job.asked.answer(&format!("job {id}"), answer.map(|told| *told), now_ms);
+                }
+            }
+            Answer::Node(answer) => self.node.answer("the node", answer, now_ms),
+        }
+    }
+}
+
+impl Job {
+    /// Takes what its groups have now, and asks its new tasks.
+    fn take(&mut self, group: JobGroup, proc: &std::path::Path) {
+        if group.pids != self.group.pids {
+            self.processes.retain(|pid, _| group.pids.binary_search(pid).is_ok());
+            for pid in &group.pids {
+                if !self.processes.contains_key(pid)
+                    && let Some((_, parent)) = stat(proc, *pid)
+                {
+                    let is_task = group.pids.binary_search(&parent).is_err();
+                    self.processes.insert(*pid, is_task);
+                    if is_task && self.unread.len() < MAX_TASKS {
+                        self.unread.insert(*pid, 0);
+                    }
+                }
+            }
+        }
+        self.group = group;
+        let mut unread = std::mem::take(&mut self.unread);
+        unread.retain(|pid, tries| {
+            let environ = self.processes.contains_key(pid).then(|| read_environ(proc, *pid)).flatten();
+            *tries += 1;
+            match environ.and_then(|bytes| Environ::read(&bytes, &self.group.job)) {
+                Some(environ) => self.environ.add(environ),
+                None => return self.processes.contains_key(pid) && *tries < MAX_TRIES,
+            }
+            false
+        });
+        self.unread = unread;
+        let mut tasks = self.processes.iter().filter(|(_, is_task)| **is_task).map(|(pid, _)| *pid).peekable();
+        let is_stopped = |pid| stat(proc, pid).is_none_or(|(state, _)| matches!(state, 'T' | 't'));
+        self.stopped = tasks.peek().is_some() && tasks.all(is_stopped);
+    }
+
+    /// Whether enough is known to say who it is, and will stay.
+    fn is_ready(&self) -> bool {
+        self.unread.is_empty() || !self.environ.number.is_empty() || self.asked.told.is_some()
+    }
+
+    /// Its number, for the controller.
+    fn number<'j>(&'j self, id: &'j str) -> Option<&'j str> {
+        let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { Some(id) } else { Some(self.environ.number.as_str()).filter(|number| !number.is_empty()) }
+    }
+
+    fn node(&self, host: &str) -> String {
+        let node = Some(self.environ.node.as_str()).filter(|node| !node.is_empty());
+        node.or(self.group.node.as_deref()).unwrap_or(host).to_owned()
+    }
+
+    fn is_due(&self, now_ms: u64) -> bool {
+        let since = now_ms.saturating_sub(self.asked_ms);
+        let has_changed = self.stopped && !self.stopped_when_asked && since >= CHANGED_MS;
+        // Stopped by itself, as far as is known.
+        let is_doubtful = self.stopped && self.state() != SUSPENDED && since >= FAILED_MS;
+        !self.asked.pending && (now_ms >= self.asked.due_ms || has_changed || is_doubtful)
+    }
+
+    /// Its state: the kernel's word wins over what the controller told some time ago.
+    fn state(&self) -> &str {
+        let told = self.asked.told.as_ref().map_or("", |told| told.state.as_str());
+        match told {
+            _ if self.group.frozen => SUSPENDED,
+            SUSPENDED if !self.stopped => "RUNNING",
+            told => told,
+        }
+    }
+
+    /// Whether it has shares of devices, as far as is known.
+    fn has_shares(&self) -> bool {
+        let told = self.asked.told.iter().flat_map(|told| &told.nodes).flat_map(|(_, got)| got);
+        self.environ.shards.is_some() || told.into_iter().any(|gres| matches!(gres.name.as_str(), "shard" | "mps"))
+    }
+
+    fn named(&mut self, proc: &std::path::Path, users: &mut Users) -> Named {
+        let told = self.asked.told.clone().unwrap_or_default();
+        // Who it is stays as it was first told, so that one job is one owner.
+        let owner = self.owner.take().unwrap_or_else(|| {
+            let of_process = || {
+                let pid = self.group.pids.first()?;
+                Some(fs::metadata(proc.join(pid.to_string())).ok()?.uid())
+            };
+            let uid = self.group.uid.or_else(of_process);
+            let by_uid = uid.and_then(|uid| users.name(uid)).unwrap_or_default().to_owned();
+            let number = uid.map(|uid| uid.to_string()).unwrap_or_default();
+            let user = [by_uid, told.user.clone(), self.environ.user.clone(), number];
+            let job = self.number(&self.group.job).unwrap_or(&self.group.job).to_owned();
+            let first = |texts: &[String]| texts.iter().find(|text| !text.is_empty()).cloned().unwrap_or_default();
+            let cluster = first(&[self.environ.cluster.clone(), told.cluster.clone()]);
+            Owner { job, user: first(&user), cluster, ..Owner::default() }
+        });
+        self.owner = Some(owner.clone());
+        let either = |told: &str, environ: &str| if told.is_empty() { environ.to_owned() } else { told.to_owned() };
+        let labels = [
+            ("slurm.account", either(&told.account, &self.environ.account)),
+            ("slurm.partition", either(&told.partition, &self.environ.partition)),
+            ("slurm.qos", either(&told.qos, &self.environ.qos)),
+            ("slurm.comment", told.comment),
+            ("slurm.job.name", told.name),
+            (STATE, self.state().to_owned()),
+        ];
+        let labels = labels.into_iter().filter(|(_, value)| !value.is_empty() && label::is_valid(value));
+        Named { owner, labels: labels.map(|(name, value)| (name.to_owned(), value)).collect() }
+    }
+
+    fn claims(&self, holder: &Named, node: &str, has: Option<&[Gres]>, devices: &[NodeDevice]) -> Vec<Claim> {
+        let got = self.asked.told.as_ref().and_then(|told| told.on(node)).unwrap_or_default();
+        let index: Vec<u32> = got
+            .iter()
+            .filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps"))
+            .flat_map(|gres| gres.index.iter().copied())
+            .collect();
+        let held = self.environ.devices(&index, devices);
+        let part = self.part(got, has.unwrap_or_default(), held.len());
+        held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()
+    }
+
+    /// How much of each of so many devices it has: all of it, unless it has shares of which the node says how many a device
+    /// has. Shares of several devices are taken as the same on each.
+    fn part(&self, got: &[Gres], has: &[Gres], devices: usize) -> Part {
+        let shards = self.environ.shards.map(|shards| vec![("shard", u64::from(shards))]).unwrap_or_default();
+        let shares = if got.is_empty() {
+            shards
+        } else {
+            ["gpu", "shard", "mps"]
+                .map(|name| (name, gres::count(got, name)))
+                .into_iter()
+                .filter(|(_, n)| *n > 0)
+                .collect()
+        };
+        let [(name, count)] = shares[..] else { return Part::Even };
+        let (total, gpus) = (gres::count(has, name), gres::count(has, "gpu"));
+        if name == "gpu" || total == 0 || gpus == 0 || devices == 0 {
+            return Part::Even;
+        }
+        // count of total / gpus on each of the devices, in millionths.
+        let whole = u128::from(total) * devices as u128;
+        let ppm = u128::from(count) * u128::from(gpus) * 1_000_000 / whole;
+        Part::Ppm(u32::try_from(ppm.clamp(1, 1_000_000)).unwrap_or(1_000_000))
+    }
+}
+
+/// State and parent of a process, from `/proc/PID/stat`.
+fn stat(proc: &std::path::Path, pid: u32) -> Option<(char, u32)> {
+    let text = fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+fn read_environ(proc: &std::path::Path, pid: u32) -> Option<Vec<u8>> {
+    let file = fs::File::open(proc.join(pid.to_string()).join("environ")).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_ENVIRON_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests;

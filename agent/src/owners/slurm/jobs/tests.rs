@@ -1,0 +1,207 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::owners::slurm::told;
+
+/// A node with one job after the other.
+struct Machine {
+    dir: tempfile::TempDir,
+    jobs: Jobs,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("passwd"), "ana:x:1000:0::/:/bin/sh\n").unwrap();
+        let jobs = Jobs::new(at("proc"), at("cgroup"), at("passwd"), "host".into());
+        Self { dir, jobs }
+    }
+
+    fn step(&self, job: u32) -> PathBuf {
+        self.dir.path().join(format!("cgroup/freezer/slurm_n1/uid_1000/job_{job}/step_batch"))
+    }
+
+    /// A job with these processes, of which the first is its task.
+    fn job(&self, job: u32, pids: &[u32], environ: &str) {
+        fs::create_dir_all(self.step(job)).unwrap();
+        let listed: String = pids.iter().map(|pid| format!("{pid}\n")).collect();
+        fs::write(self.step(job).join("cgroup.procs"), listed).unwrap();
+        for pid in pids {
+            let parent = if *pid == pids[0] { 1 } else { pids[0] };
+            self.process(*pid, parent, 'S', environ);
+        }
+    }
+
+    fn process(&self, pid: u32, parent: u32, state: char, environ: &str) {
+        let dir = self.dir.path().join(format!("proc/{pid}"));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("stat"), format!("{pid} (a) b) {state} {parent} 1 1")).unwrap();
+        fs::write(dir.join("environ"), environ.replace(' ', "\0")).unwrap();
+    }
+
+    fn held(&mut self) -> Vec<(String, String, Part)> {
+        let claims = self.jobs.look(1, &[]).claims;
+        claims.into_iter().map(|claim| (claim.holder.owner.job, claim.device.to_string(), claim.part)).collect()
+    }
+}
+
+fn even(job: &str, device: &str) -> (String, String, Part) {
+    (job.into(), device.into(), Part::Even)
+}
+
+fn state(state: &str) -> Told {
+    Told { state: state.into(), ..Told::default() }
+}
+
+#[test]
+fn jobs_hold_from_their_first_process_to_their_last() {
+    let mut machine = Machine::new();
+    assert_eq!(machine.held(), []);
+    machine.job(
+        1,
+        &[10, 11],
+        "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0,1 SLURM_CLUSTER_NAME=c SLURM_JOB_ACCOUNT=a SLURMD_NODENAME=n1",
+    );
+    machine.job(2, &[20], "SLURM_JOB_ID=2 SLURM_STEP_GPUS=2");
+    assert_eq!(machine.held(), [even("1", "nvidia0"), even("1", "nvidia1"), even("2", "nvidia2")]);
+    let snapshot = machine.jobs.look(7, &[]);
+    let owner = Owner { job: "1".into(), user: "ana".into(), cluster: "c".into(), ..Owner::default() };
+    assert_eq!((snapshot.told_ms, &snapshot.works["1"].owner), (7, &owner));
+    assert_eq!(snapshot.works["1"].labels, BTreeMap::from([("slurm.account".to_owned(), "a".to_owned())]));
+    machine.job(1, &[], "");
+    assert_eq!(machine.held(), [even("2", "nvidia2")]);
+    // The same number anew is another job.
+    machine.job(1, &[12], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=3");
+    assert_eq!(machine.held(), [even("1", "nvidia3"), even("2", "nvidia2")]);
+}
+
+#[test]
+fn a_task_that_was_only_just_made_is_asked_again() {
+    let mut machine = Machine::new();
+    // It is still its manager's copy.
+    machine.job(1, &[10], "PATH=/bin");
+    assert_eq!((machine.held(), machine.jobs.look(1, &[]).works.len()), (vec![], 0));
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
+    assert_eq!(machine.held(), [even("1", "nvidia0")]);
+    // One that never tells is known by its group and its user, and what the controller says it holds.
+    machine.job(2, &[20], "");
+    for _ in 0..MAX_TRIES {
+        machine.held();
+    }
+    let owner = Owner { job: "2".into(), user: "ana".into(), ..Owner::default() };
+    assert_eq!(machine.jobs.look(1, &[]).works["2"].owner, owner);
+    let nodes = vec![(Some("n1".into()), gres::parse("gpu:1(IDX:3)"))];
+    machine.jobs.answer(Answer::Job("2".into(), Ok(Box::new(Told { nodes, ..state("RUNNING") }))), 0);
+    assert_eq!(machine.held(), [even("1", "nvidia0"), even("2", "nvidia3")]);
+}
+
+#[test]
+fn a_suspended_job_holds_nothing() {
+    let mut machine = Machine::new();
+    machine.job(1, &[10, 11], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
+    let holds = [even("1", "nvidia0")];
+    assert_eq!(machine.held(), holds);
+    // Frozen by the kernel.
+    fs::write(machine.step(1).join("freezer.state"), "FROZEN\n").unwrap();
+    assert_eq!(machine.held(), []);
+    assert!(super::super::is_suspended(&machine.jobs.look(1, &[]).works["1"]), "its processes are still known");
+    fs::write(machine.step(1).join("freezer.state"), "THAWED\n").unwrap();
+    assert_eq!(machine.held(), holds);
+    // Its task is stopped: that is a question, and no answer.
+    assert_eq!(machine.jobs.questions(0), [Question::Job("1".into(), "1".into())]);
+    machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(state("RUNNING")))), 0);
+    machine.process(10, 1, 'T', "");
+    assert_eq!(machine.held(), holds);
+    assert_eq!(machine.jobs.questions(CHANGED_MS - 1), []);
+    assert_eq!(machine.jobs.questions(CHANGED_MS).len(), 1);
+    machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(state("RUNNING")))), CHANGED_MS);
+    assert_eq!(machine.held(), holds, "it stopped itself");
+    assert_eq!(machine.jobs.questions(CHANGED_MS + FAILED_MS - 1), []);
+    assert_eq!(machine.jobs.questions(CHANGED_MS + FAILED_MS).len(), 1);
+    machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(state(SUSPENDED)))), CHANGED_MS + FAILED_MS);
+    assert_eq!(machine.held(), []);
+    // It goes on, whatever was told before.
+    machine.process(10, 1, 'R', "");
+    assert_eq!(machine.held(), holds);
+    assert_eq!(machine.jobs.look(1, &[]).works["1"].labels[STATE], "RUNNING");
+}
+
+#[test]
+fn answers_are_kept_and_so_is_that_there_was_none() {
+    let mut machine = Machine::new();
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
+    machine.held();
+    let question = [Question::Job("1".into(), "1".into())];
+    assert_eq!(machine.jobs.questions(5), question);
+    assert_eq!(machine.jobs.questions(AGAIN_MS * 9), [], "it is asked already");
+    machine.jobs.answer(Answer::Job("1".into(), Err("down".into())), 10);
+    assert_eq!(
+        (machine.jobs.questions(9 + FAILED_MS), machine.jobs.questions(10 + FAILED_MS)),
+        (vec![], question.to_vec())
+    );
+    let told = Told { account: "physics".into(), comment: "team=a".into(), ..state("RUNNING") };
+    machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(told))), 20);
+    assert_eq!(
+        (machine.jobs.questions(19 + AGAIN_MS), machine.jobs.questions(20 + AGAIN_MS)),
+        (vec![], question.to_vec())
+    );
+    machine.jobs.answer(Answer::Job("1".into(), Err("down".into())), 30);
+    let labels = machine.jobs.look(1, &[]).works["1"].labels.clone();
+    assert_eq!((labels["slurm.account"].as_str(), labels["slurm.comment"].as_str()), ("physics", "team=a"));
+    assert_eq!(machine.held(), [even("1", "nvidia0")], "what it holds needs no controller");
+    // Not more at once than one can answer, and none of a job that is gone.
+    (100..200).for_each(|job| machine.job(job, &[job * 10], &format!("SLURM_JOB_ID={job}")));
+    machine.held();
+    assert_eq!(machine.jobs.questions(40).len(), MAX_PENDING);
+    machine.jobs.answer(Answer::Job("9".into(), Ok(Box::default())), 50);
+}
+
+#[test]
+fn shards_are_parts_of_a_device() {
+    let mut machine = Machine::new();
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0 SLURM_SHARDS_ON_NODE=3");
+    assert_eq!(machine.held(), [even("1", "nvidia0")], "how large a shard is is not known yet");
+    assert_eq!(machine.jobs.questions(0), [Question::Node("n1".into()), Question::Job("1".into(), "1".into())]);
+    let node = told::node_from_text("NodeName=n1 Gres=gpu:4,shard:32,mps:400 X=", "n1");
+    machine.jobs.answer(Answer::Node(node), 0);
+    // 3 of the 8 that each device has.
+    assert_eq!(machine.held(), [("1".into(), "nvidia0".into(), Part::Ppm(375_000))]);
+    let mut got = |text: &str| {
+        let nodes = vec![(Some("n1".to_owned()), gres::parse(text))];
+        machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(Told { nodes, ..state("RUNNING") }))), 0);
+        machine.held()[0].2
+    };
+    assert_eq!(got("mps:50(IDX:0)"), Part::Ppm(500_000));
+    assert_eq!(got("shard:8(IDX:0)"), Part::Ppm(1_000_000));
+    assert_eq!(got("gpu:1(IDX:0)"), Part::Even);
+    assert_eq!(got("gpu:1(IDX:0),shard:1(IDX:1)"), Part::Even);
+}
+
+#[test]
+fn what_can_not_be_listed_is_what_it_was() {
+    let mut machine = Machine::new();
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
+    machine.held();
+    let cgroup = machine.jobs.cgroup.clone();
+    machine.jobs.cgroup = Path::new(&"x".repeat(300)).to_owned();
+    let kept = machine.jobs.look(2, &[]);
+    assert_eq!((kept.told_ms, kept.claims.len()), (1, 1));
+    assert!(kept.fault.unwrap().starts_with("cannot list xxx"));
+    machine.jobs.cgroup = cgroup;
+    assert_eq!((machine.jobs.look(3, &[]).told_ms, machine.jobs.look(3, &[]).fault), (3, None));
+}
+
+proptest! {
+    #[test]
+    fn a_share_is_never_more_than_the_device(count in any::<u64>(), total in any::<u64>(), gpus in 0_u64..20, devices in 0_usize..20) {
+        let job = Job::default();
+        let one = |name: &str, count| Gres { name: name.into(), count, index: vec![] };
+        match job.part(&[one("shard", count)], &[one("shard", total), one("gpu", gpus)], devices) {
+            Part::Even => prop_assert!(count == 0 || total == 0 || gpus == 0 || devices == 0),
+            Part::Ppm(ppm) => prop_assert!((1..=1_000_000).contains(&ppm)),
+        }
+    }
+}

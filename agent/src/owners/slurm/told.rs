@@ -1,0 +1,200 @@
+//! What Slurm's controller tells of a job and of a node.
+//!
+//! `scontrol --json show job` has it in full where a release has the plugin for it. `scontrol -o -d show job` is a line of
+//! `Key=value`, in which a job's name, comment and paths may have blanks and whatever a user wrote, `Account=…` too: a key that
+//! is there twice with different values is not taken at all.
+
+use serde_json::Value;
+
+use super::gres::{self, Gres};
+
+/// Longest value that is taken, in bytes.
+const MAX_VALUE_BYTES: usize = 1_024;
+
+/// A job, as the controller knows it. Empty texts are unknown.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Told {
+    /// `RUNNING`, `SUSPENDED`, `COMPLETING` and so on.
+    pub state: String,
+    /// Name of the user.
+    pub user: String,
+    /// Account that it runs on.
+    pub account: String,
+    /// Partition that it runs in.
+    pub partition: String,
+    /// Quality of service.
+    pub qos: String,
+    /// What the user wrote.
+    pub comment: String,
+    /// The job's name.
+    pub name: String,
+    /// Cluster; only JSON tells.
+    pub cluster: String,
+    /// What it got on each group of nodes: the nodes, where that is told, and the resources.
+    pub nodes: Vec<(Option<String>, Vec<Gres>)>,
+}
+
+impl Told {
+    /// What it got on the node of this name; `None` when that is not told.
+    pub fn on(&self, node: &str) -> Option<&[Gres]> {
+        let own = |nodes: &Option<String>| nodes.as_deref().is_some_and(|nodes| has_node(nodes, node));
+        let mut fit = self.nodes.iter().filter(|(nodes, _)| own(nodes));
+        let found = match (fit.next(), fit.next()) {
+            (Some(found), None) => Some(found),
+            (Some(_), Some(_)) => None,
+            // Where nodes are not told, it must be the same on all of them.
+            (None, _) => {
+                let unnamed = self.nodes.iter().all(|(nodes, got)| nodes.is_none() && *got == self.nodes[0].1);
+                self.nodes.first().filter(|_| unnamed)
+            }
+        };
+        found.map(|(_, got)| got.as_slice())
+    }
+}
+
+/// The line of `scontrol -o -d show job` that tells of this job.
+///
+/// # Errors
+/// When there is none, with what was said instead.
+pub fn from_text(text: &str, job: &str) -> Result<Told, String> {
+    let start = format!("JobId={job} ");
+    let line = text.lines().find(|line| line.starts_with(&start)).ok_or_else(|| {
+        format!(
+            "scontrol said {}, expected a line that starts with JobId={job}",
+            super::super::label::shown(text.trim())
+        )
+    })?;
+    let one = |key: &str| value(line, key, " ");
+    let user = one("UserId");
+    let mut nodes = Vec::new();
+    // Groups of nodes: `Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)`.
+    for (place, _) in line.match_indices(" Nodes=") {
+        let Some(group) = line.get(place..) else { continue };
+        let mut fields = group.split_ascii_whitespace();
+        let (named, cpus, _, got) = (fields.next(), fields.next(), fields.next(), fields.next());
+        let is_group = cpus.is_some_and(|cpus| cpus.starts_with("CPU_IDs="));
+        if let (true, Some(named), Some(got)) = (is_group, named, got.and_then(|got| got.strip_prefix("GRES="))) {
+            nodes.push((named.strip_prefix("Nodes=").map(str::to_owned), gres::parse(got)));
+        }
+    }
+    Ok(Told {
+        state: one("JobState"),
+        user: user.split_once('(').map_or(user.as_str(), |(name, _)| name).to_owned(),
+        account: one("Account"),
+        partition: one("Partition"),
+        qos: one("QOS"),
+        comment: value(line, "Comment", " StdErr="),
+        name: value(line, "JobName", " UserId="),
+        cluster: String::new(),
+        nodes,
+    })
+}
+
+/// The job in what `scontrol --json show job` answers.
+///
+/// # Errors
+/// When it is not there, with what was expected.
+pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("scontrol's JSON can't be read: {error}"))?;
+    let jobs = value["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_it = |entry: &&Value| entry["job_id"].as_u64().is_some_and(|number| number.to_string() == job);
+    let entry = jobs.iter().find(is_it).ok_or_else(|| format!("scontrol's JSON has no job {job} in jobs"))?;
+    let one = |key: &str| cleaned(entry[key].as_str().unwrap_or_default());
+    // A text, or in newer releases a list of which the first is the state and the rest are flags.
+    let state = entry["job_state"].as_str().or_else(|| entry["job_state"][0].as_str()).unwrap_or_default();
+    let details = entry["gres_detail"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // The list goes by node, in the order of the job's nodes; names are told of one node only.
+    let named = (details.len() == 1).then(|| one("nodes")).filter(|nodes| !nodes.is_empty());
+    let of_node = |detail: &Value| Some((named.clone(), gres::parse(detail.as_str()?)));
+    Ok(Told {
+        state: cleaned(state),
+        user: one("user_name"),
+        account: one("account"),
+        partition: one("partition"),
+        qos: one("qos"),
+        comment: one("comment"),
+        name: one("name"),
+        cluster: one("cluster"),
+        nodes: details.iter().filter_map(of_node).collect(),
+    })
+}
+
+/// What `scontrol -o show node` says that the node has.
+///
+/// # Errors
+/// When it does not say so, with what it said instead.
+pub fn node_from_text(text: &str, node: &str) -> Result<Vec<Gres>, String> {
+    let start = format!("NodeName={node} ");
+    let line = text.lines().find(|line| line.starts_with(&start)).ok_or_else(|| {
+        format!(
+            "scontrol said {}, expected a line that starts with NodeName={node}",
+            super::super::label::shown(text.trim())
+        )
+    })?;
+    Ok(gres::parse(&value(line, "Gres", " ")))
+}
+
+/// The value of a key until `end`; empty when it is not there, is none, or is there with two values.
+fn value(line: &str, key: &str, end: &str) -> String {
+    let key = format!(" {key}=");
+    let mut values = line.match_indices(&key).map(|(place, _)| {
+        let rest = &line[place + key.len()..];
+        rest.find(end).map_or(rest, |end| &rest[..end])
+    });
+    let first = values.next().unwrap_or_default();
+    if values.any(|other| other != first) {
+        return String::new();
+    }
+    cleaned(first)
+}
+
+/// A value without blanks around it; empty when it is none, or nothing that may be a label.
+fn cleaned(value: &str) -> String {
+    let value = value.trim();
+    if matches!(value, "(null)" | "N/A") || value.chars().any(char::is_control) {
+        return String::new();
+    }
+    let mut end = value.len().min(MAX_VALUE_BYTES);
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    value[..end].to_owned()
+}
+
+/// Whether a list of hosts such as `n1,gpu[01-03,07]` has this one.
+fn has_node(list: &str, node: &str) -> bool {
+    let (mut depth, mut start) = (0_u32, 0);
+    for (place, character) in list.char_indices().chain([(list.len(), ',')]) {
+        match character {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 || place == list.len() => {
+                if is_host(&list[start..place], node) {
+                    return true;
+                }
+                start = (place + 1).min(list.len());
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether one host, or one range of hosts, is or has this one.
+fn is_host(pattern: &str, node: &str) -> bool {
+    let Some((prefix, rest)) = pattern.split_once('[') else { return pattern == node };
+    let Some((ranges, suffix)) = rest.split_once(']') else { return false };
+    let number = node.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
+    let Some(number) = number.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())) else { return false };
+    let Ok(value) = number.parse::<u64>() else { return false };
+    ranges.split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (Ok(low), Ok(high)) = (first.parse::<u64>(), last.parse::<u64>()) else { return false };
+        // Leading zeros belong to the name.
+        let width = if first.starts_with('0') { first.len() } else { value.to_string().len() };
+        (low..=high).contains(&value) && number.len() == width.max(value.to_string().len())
+    })
+}
+
+#[cfg(test)]
+mod tests;
