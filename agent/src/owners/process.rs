@@ -33,6 +33,9 @@ const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 /// Most of the list of control groups that is read, in bytes.
 const MAX_CGROUP_BYTES: u64 = 64 << 10;
 
+/// More than `/proc/PID/stat` has, in bytes: a name of at most 64, and numbers of at most 20 digits.
+const MAX_STAT_BYTES: usize = 2_048;
+
 /// Characters of a container's id that name it, as runtimes show it.
 const SHORT_ID: usize = 12;
 
@@ -139,8 +142,16 @@ impl ProcessOwners {
     }
 
     fn stat(&self, pid: u32) -> Option<Stat> {
-        let bytes = fs::read(self.proc.join(pid.to_string()).join("stat")).ok()?;
-        parse_stat(&String::from_utf8_lossy(&bytes))
+        let mut file = fs::File::open(self.proc.join(pid.to_string()).join("stat")).ok()?;
+        // The kernel gives the whole line at once.
+        let mut bytes = [0; MAX_STAT_BYTES];
+        let read = loop {
+            match file.read(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read.ok()?,
+            }
+        };
+        parse_stat(&String::from_utf8_lossy(bytes.get(..read)?))
     }
 
     fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
