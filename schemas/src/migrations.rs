@@ -94,6 +94,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     14 "storage_samples_mounts" "0014_storage_samples_mounts.sql",
     15 "node_samples_pressure" "0015_node_samples_pressure.sql",
     16 "devices_inventory" "0016_devices_inventory.sql",
+    18 "directory" "0018_directory.sql",
 ];
 
 #[cfg(test)]

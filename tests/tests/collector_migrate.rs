@@ -157,10 +157,12 @@ async fn a_database_of_0_1_0_keeps_its_rows_and_takes_those_of_old_and_new_progr
         .output()
         .unwrap();
     let printed = String::from_utf8(printed.stdout).unwrap();
-    let changes = MIGRATIONS.len() - OF_0_1_0;
-    assert_eq!((printed.matches("ALTER TABLE ").count(), printed.matches("CREATE TABLE ").count()), (changes, 0));
+    let since = &MIGRATIONS[OF_0_1_0..];
+    let made = since.iter().filter(|migration| migration.makes_a_table()).count();
+    let counted = (printed.matches("ALTER TABLE ").count(), printed.matches("CREATE TABLE ").count());
+    assert_eq!(counted, (since.len() - made, made));
     let report = up(&store).await.unwrap();
-    assert_eq!(report.applied.len(), changes);
+    assert_eq!(report.applied.len(), since.len());
 
     // An old program that is still running goes on, even with the columns that it has been told.
     let later = OldGpuSample { ts: ts + 1_000, ..old.clone() };

@@ -2,8 +2,8 @@
 
 use clickhouse::Client;
 use contador_schemas::rows::{
-    Allocation, DeadLetter, Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, Price,
-    StorageSample, Table,
+    Allocation, DeadLetter, Device, DirectoryEntry, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow,
+    Price, StorageSample, Table,
 };
 use contador_tests::Engine;
 use uuid::Uuid;
@@ -99,6 +99,9 @@ async fn every_row_type_is_its_table() {
     let price = Price { book: text(), gpu_model: "*".to_owned(), valid_from: seconds, ..Price::default() };
     comes_back(&client, Price { rate: 2_990_000_000_001, currency: "EUR".to_owned(), loaded_at: millis, ..price })
         .await;
+    let entry = DirectoryEntry { version: text(), project: text(), valid_from: 0, ..DirectoryEntry::default() };
+    let entry = DirectoryEntry { valid_to: Some(u16::MAX), department: text(), cost_centre: text(), ..entry };
+    comes_back(&client, DirectoryEntry { entries: 1, loaded_at: millis, ..entry }).await;
     comes_back(&client, DeadLetter { id, ts: millis, target: text(), error: text(), row: "{}".to_owned() }).await;
 }
 

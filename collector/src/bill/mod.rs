@@ -3,11 +3,12 @@
 //! [`import`] stores allocations that contador did not meter itself. For a bill, [`facts`] asks the store who held how much
 //! of which GPU model in a [`period`], as exact whole numbers and cut wherever a price changes; [`prices`] says what a
 //! GPU-hour of that model cost then; [`rate`] multiplies the two, still exactly, and sums by whatever the report is grouped
-//! by; [`apportion`] rounds the whole once and makes the parts sum to it; [`report`] shows the result as JSON, CSV or a
+//! by, with the department that the [`directory`] has for a project; [`apportion`] rounds the whole once and makes the parts sum to it; [`report`] shows the result as JSON, CSV or a
 //! table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes up a fleet for the demo.
 
 pub mod apportion;
 pub mod decimal;
+pub mod directory;
 pub mod facts;
 pub mod import;
 pub mod period;

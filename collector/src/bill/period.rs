@@ -118,7 +118,8 @@ impl Period {
 
 const DAY_MS: i64 = 86_400_000;
 
-fn midnight(date: Date, zone: &TimeZone) -> Option<i64> {
+/// The first instant of a date in the zone, in Unix milliseconds.
+pub fn midnight(date: Date, zone: &TimeZone) -> Option<i64> {
     date.to_zoned_datetime(zone.clone()).ok().map(|zoned| zoned.timestamp().as_millisecond())
 }
 

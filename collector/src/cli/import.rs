@@ -1,7 +1,7 @@
 //! `contador import`.
 
 use std::fs::File;
-use std::io::{BufReader, Read, stdin};
+use std::io::{BufRead, BufReader, Read, stdin};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -54,6 +54,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 async fn file(store: &Store, path: &Path, simulated: bool) -> anyhow::Result<()> {
     let began = Instant::now();
+    let (name, bar, reader) = opened(path)?;
+    let imported = import::allocations(store, &name, reader, simulated).await;
+    bar.finish_and_clear();
+    let imported = imported?;
+    let told = format!(
+        "{name}: imported {} allocations of {} owners in {:.1} s",
+        imported.allocations,
+        imported.owners,
+        began.elapsed().as_secs_f64()
+    );
+    super::print(&told).map_err(Failure::into_error)
+}
+
+/// A file, or standard input for -: its name in messages, how far it was read, and itself.
+pub(super) fn opened(path: &Path) -> anyhow::Result<(String, ProgressBar, impl BufRead)> {
     let (name, length, reader): (_, _, Box<dyn Read>) = if path == Path::new("-") {
         ("stdin".to_owned(), None, Box::new(stdin().lock()))
     } else {
@@ -72,14 +87,5 @@ async fn file(store: &Store, path: &Path, simulated: bool) -> anyhow::Result<()>
     };
     bar.set_message(name.clone());
     let reader = BufReader::with_capacity(1 << 16, bar.wrap_read(reader));
-    let imported = import::allocations(store, &name, reader, simulated).await;
-    bar.finish_and_clear();
-    let imported = imported?;
-    let told = format!(
-        "{name}: imported {} allocations of {} owners in {:.1} s",
-        imported.allocations,
-        imported.owners,
-        began.elapsed().as_secs_f64()
-    );
-    super::print(&told).map_err(Failure::into_error)
+    Ok((name, bar, reader))
 }

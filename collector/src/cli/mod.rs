@@ -2,6 +2,7 @@
 
 pub mod clickhouse;
 pub mod demo;
+pub mod directory;
 pub mod import;
 pub mod migrate;
 pub mod p99;
@@ -40,6 +41,8 @@ enum Command {
     Report(report::Args),
     /// Check, load and show price books
     Prices(prices::Args),
+    /// Load and show which department a project belongs to, and from when
+    Directory(directory::Args),
     /// Import allocations that contador did not meter itself
     Import(import::Args),
     /// Everything above on this machine, embedded
@@ -60,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::P99(args) => p99::run(args),
         Command::Report(args) => report::run(args),
         Command::Prices(args) => prices::run(args),
+        Command::Directory(args) => directory::run(args),
         Command::Import(args) => import::run(args),
         Command::Demo(args) => demo::run(args),
     };

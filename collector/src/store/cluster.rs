@@ -19,6 +19,7 @@ const SHARDING: &[(&str, &str)] = &[
     ("allocations", "cityHash64(id)"),
     ("prices", "cityHash64(gpu_model)"),
     ("dead_letters", "cityHash64(id)"),
+    ("directory", "cityHash64(project)"),
 ];
 
 /// The statements of `migration` on the cluster `cluster` for the database `database`; `None` when it is neither a plain

@@ -20,7 +20,7 @@ pub use generic::{DeadLetter, Event, Metric};
 pub use gpu::GpuSample;
 pub use latency::Latency;
 pub use ledger::{LedgerRow, OwnerRow};
-pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, PRICE_SCALE, Price};
+pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, DirectoryEntry, PRICE_SCALE, Price};
 pub use storage::{NodeSample, StorageSample};
 
 /// A row that is kept in a table of its own.
@@ -48,4 +48,5 @@ tables! {
     Allocation => "allocations",
     Price => "prices",
     DeadLetter => "dead_letters",
+    DirectoryEntry => "directory",
 }

@@ -57,3 +57,24 @@ pub struct Price {
     /// Unix milliseconds.
     pub loaded_at: i64,
 }
+
+/// The department and the cost centre that a project belongs to from a day on.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct DirectoryEntry {
+    /// Hash of the directory that the entry is from.
+    pub version: String,
+    /// The project.
+    pub project: String,
+    /// First day, in days since 1970.
+    pub valid_from: u16,
+    /// The day after the last one, in days since 1970; `None`: until the next entry of the project.
+    pub valid_to: Option<u16>,
+    /// The department.
+    pub department: String,
+    /// The cost centre; empty if it has none.
+    pub cost_centre: String,
+    /// How many entries the directory has.
+    pub entries: u32,
+    /// Unix milliseconds.
+    pub loaded_at: i64,
+}

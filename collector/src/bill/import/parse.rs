@@ -39,10 +39,10 @@ pub(super) const OWNER_COLUMNS: [&str; 7] =
 const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
 
 /// Faults of a file that are told one by one; more are only counted.
-const FAULTS_TOLD: usize = 20;
+pub(in crate::bill) const FAULTS_TOLD: usize = 20;
 
 /// Longest line, bytes.
-pub(super) const LINE_MAX: usize = 64 << 10;
+pub(in crate::bill) const LINE_MAX: usize = 64 << 10;
 
 /// Longest value, bytes.
 const VALUE_MAX: usize = 1 << 10;

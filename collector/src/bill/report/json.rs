@@ -43,6 +43,7 @@ impl Report {
             "department": self.options.department,
             "currency": self.prices.currency(),
             "prices": prices,
+            "directory": self.facts.directory,
             "total": self.total.cost,
             "total_exact": fraction(&self.exact.cost, cost_denominator()),
             "gpu_hours": self.total.gpu_hours,

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::StoreError;
 use super::decimal::Millionths;
+use super::directory;
 use super::facts::{self, Facts};
 use super::period::Period;
 use super::prices::{self, Prices};
@@ -91,12 +92,20 @@ pub async fn build(store: &Store, options: Options) -> Result<Report, ReportErro
         Some(prices) => prices,
         None => Prices::Book(prices::table::current(store).await?.ok_or(ReportError::NoPrices)?),
     };
-    let cuts = prices.changes(options.period.from, options.period.to);
-    let facts = facts::fetch(store, &options.period, &cuts).await?;
+    let directory = directory::table::current(store).await?;
+    let period = &options.period;
+    let mut cuts = prices.changes(period.from, period.to);
+    cuts.extend(directory.iter().flat_map(|directory| directory.changes(period)));
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut facts = facts::fetch(store, period, &cuts).await?;
+    if let Some(directory) = &directory {
+        directory.apply(&mut facts, period);
+    }
     Ok(of_facts(facts, prices, options))
 }
 
-/// Makes the bill of given facts, which must be cut where `prices` change.
+/// Makes the bill of given facts, which must be cut where `prices` change. Their owners have the departments that pay.
 pub fn of_facts(facts: Facts, prices: Prices, options: Options) -> Report {
     let rated = rate::rate(&facts.facts, &prices, options.by);
     let (fleet, lines) = total::lines(&rated);

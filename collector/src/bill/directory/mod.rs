@@ -1,0 +1,134 @@
+//! The directory: which department and cost centre a project belongs to, and from which day on.
+//!
+//! It comes from a CSV [`mod@file`] and is kept in the store's [`table`] `directory`; a loaded one replaces the one before as a
+//! whole. A bill asks it for the department of what was metered for a project alone, at the day in the bill's own time zone:
+//! facts are cut where that changes ([`Directory::changes`]), and then given their department ([`Directory::apply`]).
+
+pub mod file;
+pub mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write;
+use std::sync::Arc;
+
+use contador_schemas::owner::{Owner, OwnerKind};
+use jiff::civil::Date;
+use jiff::{Timestamp, ToSpan};
+use sha2::{Digest, Sha256};
+
+use super::facts::Facts;
+use super::period::{self, Period};
+
+/// A day, in days since 1970.
+pub type Day = u16;
+
+/// What a project belongs to from a day on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// The day after the last one, where that was told; else it holds until the next entry.
+    pub until: Option<Day>,
+    /// The department.
+    pub department: Arc<str>,
+    /// The cost centre; empty if it has none.
+    pub cost_centre: Arc<str>,
+}
+
+/// The entries of each project by their first day.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Directory {
+    projects: BTreeMap<Arc<str>, BTreeMap<Day, Entry>>,
+}
+
+/// The day of a date.
+pub fn day(date: Date) -> Option<Day> {
+    let since = date.since(Date::constant(1970, 1, 1)).ok()?;
+    u16::try_from(since.get_days()).ok()
+}
+
+/// The date of a day.
+pub fn date(day: Day) -> Date {
+    Date::constant(1970, 1, 1).saturating_add(i64::from(day).days())
+}
+
+impl Directory {
+    /// Adds an entry; `false` if the project has one from that very day.
+    pub fn add(&mut self, project: Arc<str>, from: Day, entry: Entry) -> bool {
+        self.projects.entry(project).or_default().insert(from, entry).is_none()
+    }
+
+    /// Every entry, by project and day: its project, its first day, itself, and the day after the last one on which it holds.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, Day, &Entry, Option<Day>)> {
+        self.projects.iter().flat_map(|(project, dated)| {
+            let next = dated.keys().skip(1).map(|from| Some(*from)).chain(std::iter::once(None));
+            dated.iter().zip(next).map(move |((from, entry), next)| {
+                let until = entry.until.map_or(next, |until| Some(next.map_or(until, |next| next.min(until))));
+                (project.as_ref(), *from, entry, until)
+            })
+        })
+    }
+
+    /// How many projects it has.
+    pub fn projects(&self) -> usize {
+        self.projects.len()
+    }
+
+    /// What the project belongs to on that day.
+    pub fn at(&self, project: &str, day: Day) -> Option<&Entry> {
+        let (_, entry) = self.projects.get(project)?.range(..=day).next_back()?;
+        entry.until.is_none_or(|until| day < until).then_some(entry)
+    }
+
+    /// Hash of everything that it says, whatever the order in which it says it: 64 hexadecimal digits.
+    pub fn id(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update("contador directory 1\n");
+        for (project, from, entry, _) in self.entries() {
+            let until = entry.until.map_or_else(String::new, |until| until.to_string());
+            let texts = [project, &entry.department, &entry.cost_centre];
+            let texts = texts.map(|text| format!("{}:{text}", text.len())).join(" ");
+            hash.update(format!("{texts} {from} {until}\n"));
+        }
+        hash.finalize().iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    /// The Unix milliseconds inside a period at which the department of some project changes, in order: midnights of the
+    /// period's zone.
+    pub fn changes(&self, period: &Period) -> Vec<i64> {
+        let mut days = BTreeSet::new();
+        for (project, from, entry, until) in self.entries() {
+            let of = |day: Option<Day>| Some(&self.at(project, day?)?.department);
+            // Where it begins and where it ends, unless its department goes on.
+            if of(from.checked_sub(1)) != Some(&entry.department) {
+                days.insert(from);
+            }
+            days.extend(until.filter(|until| of(Some(*until)) != Some(&entry.department)));
+        }
+        let midnights = days.into_iter().filter_map(|day| period::midnight(date(day), &period.zone));
+        midnights.filter(|change| period.from < *change && *change < period.to).collect()
+    }
+
+    /// Gives facts of workloads that name a project and no department that of their project. Facts must be cut at
+    /// [`Directory::changes`].
+    pub fn apply(&self, facts: &mut Facts, period: &Period) {
+        let mut days: HashMap<i64, Option<Day>> = HashMap::new();
+        for fact in facts.facts.iter_mut().filter(|fact| fact.kind == OwnerKind::Workload) {
+            if !fact.owner.department.is_empty() || fact.owner.project.is_empty() {
+                continue;
+            }
+            let at = *days.entry(fact.since).or_insert_with(|| {
+                let instant = Timestamp::from_millisecond(fact.since).ok()?;
+                day(instant.to_zoned_datetime(period.zone.clone()).date())
+            });
+            if let Some(entry) = at.and_then(|day| self.at(&fact.owner.project, day)) {
+                fact.owner = Arc::new(Owner { department: entry.department.to_string(), ..Owner::clone(&fact.owner) });
+            }
+        }
+        facts.directory = Some(self.id());
+    }
+}
