@@ -42,8 +42,8 @@ enum Action {
     },
 }
 
-fn at(text: &str) -> Result<Day, &'static str> {
-    file::read_day(text).ok_or(file::DATE)
+fn at(text: &str) -> Result<Day, String> {
+    file::read_day(text).ok_or_else(|| format!("expected {}", file::DATE))
 }
 
 /// Runs the command.
