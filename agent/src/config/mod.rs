@@ -76,6 +76,15 @@ pub struct Roots {
     pub nvml: Option<PathBuf>,
 }
 
+/// How the kubelet is asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Kubernetes {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The node's name in Kubernetes.
+    pub node: String,
+}
+
 /// How Slurm's controller is asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Slurm {
@@ -116,6 +125,8 @@ pub struct Config {
     pub mounts: MountOptions,
     /// Whether serial numbers of GPUs are read and sent.
     pub serial_numbers: bool,
+    /// How the kubelet is asked.
+    pub kubernetes: Kubernetes,
     /// How Slurm's controller is asked.
     pub slurm: Slurm,
     /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.

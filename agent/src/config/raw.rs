@@ -71,8 +71,13 @@ keys! {
     EXCLUDE_TYPES: Vec<String> = "sensors.exclude_types", Default::List(&[]), texts, "a list of types of file systems";
     /// Read and send serial numbers of GPUs. Where they are not wanted: false.
     SERIAL_NUMBERS: bool = "sensors.serial_numbers", Default::Flag(true), flag, "true or false";
-    /// The program that asks Slurm's controller about the jobs of this node, of new and changed jobs only. Where Slurm has no
-    /// jobs here it is never run.
+    /// The kubelet's socket that tells which container was given which GPU. Where its folder is not there, nobody is asked.
+    KUBELET: PathBuf = "kubernetes.socket", Default::Text("/var/lib/kubelet/pod-resources/kubelet.sock"), path, "a socket";
+    /// Name of this node in Kubernetes.
+    KUBE_NODE: String = "kubernetes.node", Default::Found("node", "gpu-node-17"), name,
+        "a name of this node of at most 256 bytes without control characters", variable "NODE_NAME";
+    /// The program that asks Slurm's controller about the jobs of this node, of new and changed jobs only. Where there
+    /// is no such program, nobody looks for jobs; where Slurm has no jobs, it is never run.
     SCONTROL: PathBuf = "slurm.scontrol", Default::Text("scontrol"), path, "a file, or a name that PATH has";
     /// How long it may take for one answer. Who holds which GPU does not wait for it.
     SCONTROL_TIMEOUT: Duration = "slurm.timeout", Default::Text("5s"), timeout, "a duration of at least 100ms";

@@ -17,7 +17,7 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         (
             "colour = 1",
             "agent.toml:1: unknown key colour, expected one of node, interval, state_dir, collector, spool, http, \
-             prometheus, sensors, slurm, telemetry, owners",
+             prometheus, sensors, kubernetes, slurm, telemetry, owners",
         ),
         (
             "[collector]\nendpoint = \"collector:4317\"",
@@ -57,7 +57,7 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         ("http = 3", "agent.toml:1: http is 3, expected a table: [http]"),
         (
             "x = 1\n[spol]\ndir = \"/\"",
-            "agent.toml:1: unknown key x, expected one of node, interval, state_dir, collector, spool, http, prometheus, sensors, slurm, telemetry, owners",
+            "agent.toml:1: unknown key x, expected one of node, interval, state_dir, collector, spool, http, prometheus, sensors, kubernetes, slurm, telemetry, owners",
         ),
         ("[spol]\ndir = \"/\"", "agent.toml:1: unknown key spol, expected spool"),
         ("[[owners.rules]]", "agent.toml:1: unknown key rules, expected rule"),
@@ -201,6 +201,7 @@ fn the_example_is_the_default() {
     defaults.spool_dir.clone_from(&shown.spool_dir);
     defaults.roots.nvml.clone_from(&shown.roots.nvml);
     defaults.telemetry.clone_from(&shown.telemetry);
+    defaults.kubernetes.node.clone_from(&shown.kubernetes.node);
     assert_eq!((shown.rules.rules.len(), shown.rules.default.len()), (2, 1));
     defaults.rules.clone_from(&shown.rules);
     assert_eq!(shown, defaults);

@@ -6,7 +6,7 @@ use super::fault::ConfigError;
 use super::given::Given;
 use super::key::Written;
 use super::units::show_size;
-use super::{Config, Roots, Slurm, raw};
+use super::{Config, Kubernetes, Roots, Slurm, raw};
 use crate::outbox::SpoolLimits;
 use crate::sensors::MountOptions;
 
@@ -28,6 +28,7 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
     }
     let (proc, sys) = (given.get(raw::PROC)?, given.get(raw::SYS)?);
     let cgroup = given.get_or(raw::CGROUP, || Written::from(sys.join("fs/cgroup").into_os_string()))?;
+    let kube_node = given.get_or(raw::KUBE_NODE, || Written::Text(node.clone()))?;
     Ok(Config {
         node,
         interval,
@@ -48,6 +49,7 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
             exclude_types: given.get(raw::EXCLUDE_TYPES)?,
         },
         serial_numbers: given.get(raw::SERIAL_NUMBERS)?,
+        kubernetes: Kubernetes { socket: given.get(raw::KUBELET)?, node: kube_node },
         slurm: Slurm { scontrol: given.get(raw::SCONTROL)?, timeout: given.get(raw::SCONTROL_TIMEOUT)? },
         telemetry: given.find(raw::TELEMETRY)?,
         rules: Arc::clone(&given.rules),

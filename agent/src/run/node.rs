@@ -244,6 +244,7 @@ impl Node {
                 self.gpus.iter_mut().for_each(|gpu| Arc::make_mut(gpu).forget_serial());
             }
             self.latest.identify(self.gpus.iter().map(AsRef::as_ref));
+            self.sensors.schedulers.set_devices(&self.gpus);
             self.described_ms = 0;
             self.topology.ask();
             self.note_inventory(answer.complete, round);

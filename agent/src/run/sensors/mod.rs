@@ -23,6 +23,7 @@ use crate::run::RunError;
 use crate::run::attribute::Claims;
 use crate::run::gpus::{GpuWatch, Release};
 use crate::run::kernel::{KernelSensor, kernel_sensors};
+use crate::run::schedulers::Schedulers;
 use crate::sensors::{Change, Crew, KernelSample, Measures, NvmlLibrary, SensorTask};
 
 /// What a sensor of the node saw at one instant.
@@ -67,6 +68,8 @@ pub struct Sensors {
     crew: Crew,
     /// Whose the processes on GPUs are.
     pub owners: Watched<OwnersSample>,
+    /// Who is asked for more than the processes tell.
+    pub schedulers: Arc<Schedulers>,
     pids: Arc<Mutex<Vec<u32>>>,
 }
 
@@ -79,22 +82,26 @@ impl Sensors {
         let pids = Arc::new(Mutex::new(Vec::new()));
         let wanted = Arc::clone(&pids);
         let crew = Crew::start().map_err(RunError::Thread)?;
+        let schedulers = Arc::new(Schedulers::start(config)?);
         let (roots, rules, runs) = (config.roots.clone(), Arc::clone(&config.rules), crew.clone());
+        let asked = Arc::clone(&schedulers);
         let owners = Watched::new(move || {
             let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&wanted));
-            let rules = Arc::clone(&rules);
+            let (rules, schedulers) = (Arc::clone(&rules), Arc::clone(&asked));
             Ok(SensorTask::on(&runs, "owners", move || {
                 let mut owners = ProcessOwners::new(proc, passwd);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let found = owners.resolve(&pids, ts_ms, &[]).into_iter();
+                    let snapshots = schedulers.snapshots();
+                    let found = owners.resolve(&pids, ts_ms, &snapshots).into_iter();
                     let owners = found.map(|(pid, named)| (pid, mapping::apply(&rules, named).owner)).collect();
-                    OwnersSample { ts_ms, pids, owners, claims: Claims::new() }
+                    let claims = schedulers.claims(&snapshots, &rules);
+                    OwnersSample { ts_ms, pids, owners, claims }
                 }
             }))
         })?;
         let gpus = GpuWatch::new(library, config.roots.proc.clone(), release, crew.clone());
-        let mut sensors = Self { gpus, node: Vec::new(), crew, owners, pids };
+        let mut sensors = Self { gpus, node: Vec::new(), crew, owners, schedulers, pids };
         for KernelSensor { name, every, make } in kernel_sensors(config, &sensors.pids) {
             sensors.register(name, move || {
                 let mut read = make();
