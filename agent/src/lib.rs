@@ -10,6 +10,7 @@ pub mod config;
 pub mod errors;
 pub mod exposition;
 pub mod http;
+pub mod jitter;
 pub mod ledger;
 pub mod outbox;
 pub mod owners;

@@ -17,6 +17,7 @@ use super::spool::Lane;
 use super::wire::{self, Wire};
 use crate::config::Compression;
 use crate::errors::chain;
+use crate::jitter::jittered;
 use crate::telemetry::Telemetry;
 
 /// Most bytes that one request is made of, before compression; a single greater record goes alone.
@@ -213,12 +214,6 @@ fn backoff(failures: u32, most: Duration) -> Duration {
     Duration::from_millis(500).saturating_mul(1 << doublings).min(most)
 }
 
-/// Between half of `wait` and all of it, so that a fleet does not come back in step.
-fn jittered(wait: Duration) -> Duration {
-    let [a, b, ..] = *uuid::Uuid::new_v4().as_bytes();
-    wait.mul_f64(0.5 + f64::from(u16::from_le_bytes([a, b])) / 131_072.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,9 +222,5 @@ mod tests {
     fn waits_double_up_to_a_bound() {
         let waits: Vec<u128> = (1..=9).map(|failures| backoff(failures, MAX_BACKOFF).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
-        for _ in 0..100 {
-            let wait = jittered(Duration::from_secs(8));
-            assert!((4..=8).contains(&wait.as_secs()), "{wait:?}");
-        }
     }
 }

@@ -21,6 +21,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 
+use crate::errors::chain;
+
 /// Where a pod finds the token and the authority of its service account.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -236,16 +238,7 @@ async fn refusal(status: StatusCode, answer: Response<hyper::body::Incoming>) ->
 
 /// Why a connection was not made, or broke: the last cause is the one that tells.
 pub fn unreachable(error: &dyn std::error::Error) -> ApiError {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let says = next.to_string();
-        if !text.contains(&says) {
-            text = format!("{text}: {says}");
-        }
-        cause = next.source();
-    }
-    ApiError::Unreachable(text)
+    ApiError::Unreachable(chain(error))
 }
 
 #[cfg(test)]

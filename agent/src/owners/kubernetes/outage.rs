@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use uuid::Uuid;
+use crate::jitter::jittered;
 
 /// A source does not answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -57,8 +57,7 @@ impl Backoff {
     pub fn wait(&mut self) -> Duration {
         let limit = self.next;
         self.next = (limit * 2).min(self.longest);
-        let half = limit / 2;
-        half + half * u32::from(Uuid::new_v4().as_bytes()[0]) / 255
+        jittered(limit)
     }
 }
 
