@@ -175,10 +175,10 @@ impl Node {
         self.note_health(&gpus, instant_ms);
         self.take_gpus(gpus, &mut points, &mut round).await;
         for NodeSample { stream, ts_ms, every, measures, changes } in seen {
-            if !measures.is_empty() && self.admit(&stream, &stream, ts_ms) {
+            if !measures.is_empty() && self.admit(stream, stream, ts_ms) {
                 samples::node(&mut points, &measures, ts_ms);
             }
-            self.latest.sensor(&stream, measures, Instant::now(), every);
+            self.latest.sensor(stream, measures, Instant::now(), every);
             self.events.extend(changes.into_iter().map(|change| kernel::event(ts_ms, change)));
         }
         self.sensors.owners.report(&mut round);

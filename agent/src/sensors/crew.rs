@@ -296,6 +296,11 @@ mod tests {
         crew.push(&Crew::job_name("job"), slow, run);
     }
 
+    /// A job that nobody is called for: it waits for whoever is there.
+    fn waiting(crew: &Crew, run: impl FnOnce() + Send + 'static) {
+        crew.0.0.lock().jobs.push_back(Job { name: Crew::job_name("job"), run: Box::new(run) });
+    }
+
     /// A job that waits until something is sent to it, and says before that it has begun.
     fn blocked(begun: Sender<()>) -> (Sender<()>, impl FnOnce() + Send + 'static) {
         let (release, wait): (Sender<()>, Receiver<()>) = channel();
@@ -315,10 +320,7 @@ mod tests {
         job(&crew, false, move || open.recv().unwrap());
         for number in 0..100 {
             let say = say.clone();
-            crew.0.0.lock().jobs.push_back(Job {
-                name: Crew::job_name("job"),
-                run: Box::new(move || say.send((number, thread::current().id())).unwrap()),
-            });
+            waiting(&crew, move || say.send((number, thread::current().id())).unwrap());
         }
         gate.send(()).unwrap();
         let all: Vec<_> = said.iter().take(100).collect();
@@ -378,11 +380,7 @@ mod tests {
         job(&crew, false, run);
         begins.recv().unwrap();
         let (say, said) = channel();
-        crew.0
-            .0
-            .lock()
-            .jobs
-            .push_back(Job { name: Crew::job_name("job"), run: Box::new(move || say.send(7).unwrap()) });
+        waiting(&crew, move || say.send(7).unwrap());
         let far = tokio::time::Instant::now() + Duration::from_secs(3_600);
         loop {
             let rest = crew.rest();
@@ -433,11 +431,7 @@ mod tests {
         job(&crew, false, run);
         begins.recv().unwrap();
         let (say, said) = channel();
-        crew.0
-            .0
-            .lock()
-            .jobs
-            .push_back(Job { name: Crew::job_name("job"), run: Box::new(move || say.send(7).unwrap()) });
+        waiting(&crew, move || say.send(7).unwrap());
         let shared = Arc::downgrade(&crew.0.0);
         drop(crew);
         release.send(()).unwrap();

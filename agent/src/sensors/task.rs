@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::crew::{Crew, HANDOVER, STACK_BYTES};
+use super::crew::{Crew, HANDOVER};
 
 /// What a sensor had to say when it was asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -239,19 +239,9 @@ impl<T: 'static> Drop for SensorTask<T> {
         state.closed = true;
         let sensor = state.sensor.take();
         drop(state);
-        // To let go of a driver may block as well; and what a library has kept for the thread that closes it goes with the thread.
+        // To let go of a driver may block as well.
         if let Some(sensor) = sensor {
-            let sensor = Arc::new(Mutex::new(Some(sensor)));
-            let last = Arc::clone(&sensor);
-            let end = move || {
-                if let Some(sensor) = last.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                    end(sensor);
-                }
-            };
-            let thread = std::thread::Builder::new().name(self.name.to_string()).stack_size(STACK_BYTES);
-            if thread.spawn(end.clone()).is_err() {
-                self.crew.push(&self.job, false, end);
-            }
+            self.crew.push(&self.job, true, move || end(sensor));
         }
     }
 }

@@ -1,13 +1,12 @@
-//! The sensors' threads, and what they answer.
+//! The sensors' tasks, and what they answer.
 //!
 //! A [`Round`] asks them all, and waits for them until one common deadline; each is [`Watched`]. The GPUs have a watch of
-//! their own ([`crate::run::gpus`]). What reads the kernel is *registered* in [`Sensors::start`]: a name, and a function
-//! that starts its thread; what it answers goes out under the names of the registry, and nothing else has to know of it.
+//! their own ([`crate::run::gpus`]). What reads the kernel is in one list ([`crate::run::kernel`]): a name, and a function that
+//! makes a reader; what it answers goes out under the names of the registry, and nothing else has to know of it.
 
 mod round;
 mod watched;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,7 +29,7 @@ use crate::sensors::{Change, Crew, KernelSample, Measures, NvmlLibrary, SensorTa
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeSample {
     /// What it is a sample of: of one stream, no two go out for one instant.
-    pub stream: Cow<'static, str>,
+    pub stream: &'static str,
     /// When it was taken, in Unix milliseconds.
     pub ts_ms: i64,
     /// How long it holds until it is taken again; 0 when that is at every tick.
@@ -54,8 +53,8 @@ pub struct OwnersSample {
     pub claims: Claims,
 }
 
-/// What a sensor of the node answers: samples, of which each is of another stream, or why there are none.
-pub type NodeAnswer = Result<Vec<NodeSample>, String>;
+/// What a sensor of the node answers, or why nothing.
+pub type NodeAnswer = Result<NodeSample, String>;
 
 /// Every sensor of a node.
 #[derive(Debug)]
@@ -103,37 +102,27 @@ impl Sensors {
         let gpus = GpuWatch::new(library, config.roots.proc.clone(), release, crew.clone());
         let mut sensors = Self { gpus, node: Vec::new(), crew, owners, schedulers, pids };
         for KernelSensor { name, every, make } in kernel_sensors(config, &sensors.pids) {
-            sensors.register(name, move || {
-                let mut read = make();
-                move |ts_ms| {
-                    let KernelSample { ts_ms, measures, changes } = read(ts_ms)?;
-                    Ok(vec![NodeSample { stream: name.into(), ts_ms, every, measures, changes }])
-                }
-            })?;
+            let crew = sensors.crew.clone();
+            let spawn = move || {
+                let make = Arc::clone(&make);
+                Ok(SensorTask::on(&crew, name, move || {
+                    let mut read = make();
+                    move |ts_ms| {
+                        let KernelSample { ts_ms, measures, changes } = read(ts_ms)?;
+                        Ok(NodeSample { stream: name, ts_ms, every, measures, changes })
+                    }
+                }))
+            };
+            sensors.node.push(Watched::new(spawn)?);
         }
         Ok(sensors)
-    }
-
-    /// Adds a sensor of the node. `make` gives the function that takes its samples for an instant in Unix milliseconds; both
-    /// run on the sensor's own thread, and again on another one should it panic.
-    ///
-    /// # Errors
-    /// [`RunError::Thread`].
-    pub fn register<M, F>(&mut self, name: &'static str, make: M) -> Result<(), RunError>
-    where
-        M: Fn() -> F + Clone + Send + Sync + 'static,
-        F: FnMut(i64) -> NodeAnswer + Send + 'static,
-    {
-        let crew = self.crew.clone();
-        self.node.push(Watched::new(move || Ok(SensorTask::on(&crew, name, make.clone())))?);
-        Ok(())
     }
 
     /// Asks the sensors of the node; what some of them answer late is given at once.
     pub fn begin(&mut self, round: &mut Round) -> Vec<NodeSample> {
         let late: Vec<_> =
             self.node.iter_mut().filter_map(|sensor| Some((Arc::clone(sensor.name()), sensor.begin(round)?))).collect();
-        late.into_iter().flat_map(|(name, answer)| logged(&name, answer)).collect()
+        late.into_iter().filter_map(|(name, answer)| logged(&name, answer)).collect()
     }
 
     /// What the sensors of the node answer until the round's deadline.
@@ -173,8 +162,8 @@ impl Sensors {
     }
 }
 
-fn logged(sensor: &str, answer: NodeAnswer) -> Vec<NodeSample> {
-    answer.inspect_err(|error| tracing::debug!(sensor, error, "the sensor failed")).unwrap_or_default()
+fn logged(sensor: &str, answer: NodeAnswer) -> Option<NodeSample> {
+    answer.inspect_err(|error| tracing::debug!(sensor, error, "the sensor failed")).ok()
 }
 
 #[cfg(test)]
