@@ -11,15 +11,14 @@
 //! last one; without it an entry holds until the next one of its project. An empty cost centre is none.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::sync::Arc;
 
 use jiff::civil::Date;
 
 use super::{Day, Directory, Entry, date, day};
 use crate::bill::import::ImportError;
-use crate::bill::import::fields::split;
-use crate::bill::import::parse::{FAULTS_TOLD, Fault, LINE_MAX, Refused};
+use crate::bill::import::lines::{self, Faults, Format};
 
 /// The columns; the last one may be missing.
 pub const HEADER: [&str; 5] = ["project", "department", "cost_centre", "valid_from", "valid_to"];
@@ -37,34 +36,17 @@ pub const DATE: &str = "a date such as 2026-01-01, from 1970-01-01 to 2099-12-31
 ///
 /// # Errors
 /// [`ImportError::Read`], and [`ImportError::Refused`] with the faults.
-pub fn parse(name: &str, mut reader: impl BufRead) -> Result<Directory, ImportError> {
+pub fn parse(name: &str, reader: impl BufRead) -> Result<Directory, ImportError> {
     let mut parser = Parser::default();
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        let read = reader.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut bytes);
-        if read.map_err(|source| ImportError::Read { name: name.to_owned(), source })? == 0 {
-            break;
-        }
-        parser.line += 1;
-        if bytes.len() > LINE_MAX {
-            parser.fault("", "a longer line", format!("lines of up to {LINE_MAX} bytes"));
-            break;
-        }
-        parser.bytes(&bytes);
-        if parser.hopeless {
-            break;
-        }
-    }
-    parser.finish().map_err(|(mut faults, more)| {
-        faults.sort_by_key(|fault| fault.line);
-        ImportError::Refused(Refused { name: name.to_owned(), faults, more })
+    lines::read(name, reader, &mut parser)?;
+    parser.finish().map_err(|mut faults| {
+        faults.sort();
+        ImportError::Refused(faults.refuse(name))
     })
 }
 
 #[derive(Default)]
 struct Parser {
-    line: u64,
     /// Where each column of [`HEADER`] stands in a line, and how many fields a line has.
     columns: Option<([Option<usize>; HEADER.len()], usize)>,
     /// Nothing after this can be read.
@@ -74,48 +56,35 @@ struct Parser {
     lines: BTreeMap<(Arc<str>, Day), u64>,
     /// Each text once.
     texts: HashSet<Arc<str>>,
-    faults: Vec<Fault>,
-    more: usize,
+    faults: Faults,
 }
 
-impl Parser {
-    fn fault(&mut self, column: &str, value: &str, expected: impl Into<String>) {
-        self.fault_at(self.line, column, value, expected);
+impl Format for Parser {
+    fn faults(&mut self) -> &mut Faults {
+        &mut self.faults
     }
 
-    fn fault_at(&mut self, line: u64, column: &str, value: &str, expected: impl Into<String>) {
-        if self.faults.len() >= FAULTS_TOLD {
-            self.more += 1;
-            return;
-        }
-        let value = value.chars().take(80).collect();
-        self.faults.push(Fault { line, column: column.to_owned(), value, expected: expected.into() });
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let bytes = if self.line == 1 { bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes) } else { bytes };
-        let Ok(text) = std::str::from_utf8(bytes) else {
-            return self.fault("", &String::from_utf8_lossy(bytes), "UTF-8");
-        };
-        if text.is_empty() {
-            return;
-        }
-        let fields = match split(text) {
-            Ok(fields) => fields,
-            Err(expected) => return self.fault("", text, expected),
-        };
+    fn take(&mut self, line: &str, fields: &[String]) {
         match self.columns {
-            None => self.header(&fields),
+            None => self.header(fields),
             Some((_, count)) if fields.len() != count => {
-                self.fault("", text, format!("{count} fields, found {}", fields.len()));
+                self.fault("", line, format!("{count} fields, found {}", fields.len()));
             }
             Some((columns, _)) => {
                 let value = |at: Option<usize>| at.and_then(|at| fields.get(at)).map_or("", String::as_str);
                 self.entry(columns.map(value));
             }
         }
+    }
+
+    fn is_hopeless(&self) -> bool {
+        self.hopeless
+    }
+}
+
+impl Parser {
+    fn fault(&mut self, column: &str, value: &str, expected: impl Into<String>) {
+        self.faults.add(column, value, expected);
     }
 
     fn header(&mut self, names: &[String]) {
@@ -138,7 +107,7 @@ impl Parser {
     }
 
     fn entry(&mut self, values: [&str; HEADER.len()]) {
-        let before = self.faults.len() + self.more;
+        let before = self.faults.count();
         for (column, value) in HEADER.into_iter().zip(values) {
             if value.len() > VALUE_MAX {
                 self.fault(column, value, format!("up to {VALUE_MAX} bytes"));
@@ -163,7 +132,7 @@ impl Parser {
             }
             _ => {}
         }
-        let Some(from) = from.filter(|_| self.faults.len() + self.more == before) else { return };
+        let Some(from) = from.filter(|_| self.faults.count() == before) else { return };
         let [project, department, cost_centre] = [project, department, cost_centre].map(|text| self.text(text));
         if let Some(first) = self.lines.get(&(Arc::clone(&project), from)) {
             let expected = format!("one entry of project {project:?} from that day; the first is on line {first}");
@@ -173,7 +142,7 @@ impl Parser {
             self.hopeless = true;
             return self.fault("", "more entries", format!("at most {ENTRIES_MAX}"));
         }
-        self.lines.insert((Arc::clone(&project), from), self.line);
+        self.lines.insert((Arc::clone(&project), from), self.faults.line);
         self.directory.add(project, from, Entry { until, department, cost_centre });
     }
 
@@ -197,20 +166,20 @@ impl Parser {
                     "a day up to {}, from which the entry of project {project:?} on line {next_line} holds",
                     date(*next)
                 );
-                self.fault_at(*line, "valid_to", &date(until).to_string(), expected);
+                self.faults.add_at(*line, "valid_to", &date(until).to_string(), expected);
             }
         }
     }
 
-    fn finish(mut self) -> Result<Directory, (Vec<Fault>, usize)> {
+    fn finish(mut self) -> Result<Directory, Faults> {
         if self.columns.is_none() && self.faults.is_empty() {
-            self.fault_at(1, "header", "", HEADER.join(","));
+            self.faults.add_at(1, "header", "", HEADER.join(","));
         }
         if self.faults.is_empty() && self.lines.is_empty() {
-            self.fault_at(self.line.max(1), "", "no entries", "at least one");
+            self.faults.add_at(self.faults.line.max(1), "", "no entries", "at least one");
         }
         self.overlaps();
-        if self.faults.is_empty() { Ok(self.directory) } else { Err((self.faults, self.more)) }
+        if self.faults.is_empty() { Ok(self.directory) } else { Err(self.faults) }
     }
 }
 

@@ -1,11 +1,12 @@
 //! `contador import`: an allocations file to rows of the store, all of it or nothing.
 //!
-//! [`fields`] cuts a line of the CSV into fields, [`mod@parse`] turns fields into allocations and their owners and collects
+//! [`lines`] reads a file and [`fields`] cuts a line of the CSV into fields, [`mod@parse`] turns fields into allocations and their owners and collects
 //! every fault with its line and column, [`parsed`] keeps what came out, and [`mod@write`] stores it if there was none. The id of an allocation is made
 //! of its content and of how often the same content came before it in the file, so importing a file twice is importing it
 //! once, while two equal lines of one file are two allocations.
 
 pub mod fields;
+pub(super) mod lines;
 pub mod parse;
 pub mod parsed;
 pub mod write;

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 
 use contador_schemas::owner::Owner;
 use thiserror::Error;
 use uuid::{Uuid, uuid};
 
 use super::ImportError;
-use super::fields::split;
+use super::lines::{self, Faults, Format};
 use super::parsed::{Line, Parsed};
 use crate::bill::{decimal, period};
 
@@ -37,12 +37,6 @@ pub(super) const OWNER_COLUMNS: [&str; 7] =
 
 /// Name space of allocation ids (RFC 9562, version 5).
 const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
-
-/// Faults of a file that are told one by one; more are only counted.
-pub(in crate::bill) const FAULTS_TOLD: usize = 20;
-
-/// Longest line, bytes.
-pub(in crate::bill) const LINE_MAX: usize = 64 << 10;
 
 /// Longest value, bytes.
 const VALUE_MAX: usize = 1 << 10;
@@ -93,26 +87,9 @@ impl fmt::Display for Refused {
 ///
 /// # Errors
 /// [`ImportError::Read`], and [`ImportError::Refused`] with the faults.
-pub fn parse(name: &str, mut reader: impl BufRead, simulated: bool) -> Result<Parsed, ImportError> {
+pub fn parse(name: &str, reader: impl BufRead, simulated: bool) -> Result<Parsed, ImportError> {
     let mut parser = Parser::new(name, simulated);
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        let limit = LINE_MAX as u64 + 1;
-        let read = reader.by_ref().take(limit).read_until(b'\n', &mut bytes);
-        if read.map_err(|source| ImportError::Read { name: name.to_owned(), source })? == 0 {
-            break;
-        }
-        parser.line += 1;
-        if bytes.len() > LINE_MAX {
-            parser.fault("", "a longer line", format!("lines of up to {LINE_MAX} bytes"));
-            break;
-        }
-        parser.bytes(&bytes);
-        if parser.hopeless {
-            break;
-        }
-    }
+    lines::read(name, reader, &mut parser)?;
     Ok(parser.finish()?)
 }
 
@@ -122,7 +99,6 @@ type Columns = [usize; HEADER.len()];
 struct Parser<'a> {
     name: &'a str,
     simulated: bool,
-    line: u64,
     columns: Option<Columns>,
     /// Nothing after this can be read: the header is wrong.
     hopeless: bool,
@@ -131,8 +107,25 @@ struct Parser<'a> {
     owners: HashSet<Uuid>,
     /// How often each content was met.
     met: HashMap<Uuid, u64>,
-    faults: Vec<Fault>,
-    more: usize,
+    faults: Faults,
+}
+
+impl Format for Parser<'_> {
+    fn faults(&mut self) -> &mut Faults {
+        &mut self.faults
+    }
+
+    fn take(&mut self, line: &str, fields: &[String]) {
+        match self.columns {
+            None => self.header(fields),
+            Some(columns) if fields.len() == columns.len() => self.allocation(&columns.map(|at| fields[at].as_str())),
+            Some(columns) => self.fault("", line, format!("{} fields, found {}", columns.len(), fields.len())),
+        }
+    }
+
+    fn is_hopeless(&self) -> bool {
+        self.hopeless
+    }
 }
 
 impl<'a> Parser<'a> {
@@ -140,49 +133,21 @@ impl<'a> Parser<'a> {
         Self {
             name,
             simulated,
-            line: 0,
             columns: None,
             hopeless: false,
             parsed: Parsed::new(name, simulated),
             owners: HashSet::new(),
             met: HashMap::new(),
-            faults: Vec::new(),
-            more: 0,
+            faults: Faults::default(),
         }
     }
 
     fn fault(&mut self, column: &str, value: &str, expected: impl Into<String>) {
-        if self.faults.len() >= FAULTS_TOLD {
-            self.more += 1;
-            return;
-        }
-        let value = value.chars().take(80).collect();
-        self.faults.push(Fault { line: self.line, column: column.to_owned(), value, expected: expected.into() });
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let bytes = if self.line == 1 { bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes) } else { bytes };
-        let Ok(text) = std::str::from_utf8(bytes) else {
-            return self.fault("", &String::from_utf8_lossy(bytes), "UTF-8");
-        };
-        if text.is_empty() {
-            return;
-        }
-        let fields = match split(text) {
-            Ok(fields) => fields,
-            Err(expected) => return self.fault("", text, expected),
-        };
-        match self.columns {
-            None => self.header(&fields),
-            Some(columns) if fields.len() == columns.len() => self.allocation(&columns.map(|at| fields[at].as_str())),
-            Some(columns) => self.fault("", text, format!("{} fields, found {}", columns.len(), fields.len())),
-        }
+        self.faults.add(column, value, expected);
     }
 
     fn header(&mut self, names: &[String]) {
-        let faults = self.faults.len();
+        let faults = self.faults.count();
         let mut seen = HashSet::new();
         for name in names {
             if !HEADER.contains(&name.as_str()) {
@@ -201,12 +166,12 @@ impl<'a> Parser<'a> {
                 self.fault("header", &names.join(","), format!("the column {column} too"));
             }
         }
-        self.hopeless = self.faults.len() > faults;
+        self.hopeless = self.faults.count() > faults;
         self.columns = Some(HEADER.map(|column| names.iter().position(|name| name == column).unwrap_or_default()));
     }
 
     fn allocation(&mut self, values: &[&str; HEADER.len()]) {
-        let before = self.faults.len() + self.more;
+        let before = self.faults.count();
         for (column, value) in HEADER.into_iter().zip(values) {
             if value.len() > VALUE_MAX {
                 self.fault(column, value, format!("up to {VALUE_MAX} bytes"));
@@ -216,7 +181,7 @@ impl<'a> Parser<'a> {
                 self.fault(column, value, "no space at either end");
             }
         }
-        if self.faults.len() + self.more > before {
+        if self.faults.count() > before {
             return;
         }
         let [start, end, node, device, gpu_model, gpus, fraction, owner @ ..] = values;
@@ -230,7 +195,7 @@ impl<'a> Parser<'a> {
             self.fault("end", end, format!("a time after the start {start}"));
         }
         let (Some(start), Some(end), Some(gpus), Some(fraction)) = (from, to, count, part) else { return };
-        if self.faults.len() + self.more > before {
+        if self.faults.count() > before {
             return;
         }
         let owner = self.owner(owner);
@@ -245,7 +210,7 @@ impl<'a> Parser<'a> {
         let id = Uuid::new_v5(&content, &met.to_be_bytes());
         *met += 1;
         let [node, device, gpu_model] = [node, device, gpu_model].map(|text| self.parsed.number(text));
-        let line = self.line;
+        let line = self.faults.line;
         self.parsed.push(Line { id, start, end, fraction, owner, line, gpus, node, device, gpu_model });
     }
 
@@ -267,13 +232,13 @@ impl<'a> Parser<'a> {
 
     fn finish(mut self) -> Result<Parsed, Refused> {
         if self.columns.is_none() && self.faults.is_empty() {
-            self.line = 1;
+            self.faults.line = 1;
             self.fault("header", "", HEADER.join(","));
         }
         if self.faults.is_empty() {
             return Ok(self.parsed);
         }
-        Err(Refused { name: self.name.to_owned(), faults: self.faults, more: self.more })
+        Err(self.faults.refuse(self.name))
     }
 }
 

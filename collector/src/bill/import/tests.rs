@@ -2,7 +2,8 @@ use contador_schemas::owner::Owner;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::parse::{LINE_MAX, OWNER_COLUMNS};
+use super::lines::LINE_MAX;
+use super::parse::OWNER_COLUMNS;
 use super::{HEADER, ImportError, Parsed, parse};
 use crate::bill::decimal::ONE;
 
