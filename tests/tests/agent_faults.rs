@@ -281,7 +281,9 @@ async fn released_handles_let_the_driver_be_reloaded_and_are_taken_again() {
 #[tokio::test]
 async fn a_call_that_hangs_keeps_its_clone_until_it_returns_and_then_the_reload_is_done() {
     let mut agent = Agent::start(&scenario(2));
-    agent.ticks(2).await;
+    // Who asks for the topology has the driver open as well: a call of its own that hung would be one more.
+    agent.until(Agent::knows_the_topology).await;
+    agent.until(|agent| agent.simulator.inits() == 1).await;
     let hang = "[[fault]]\nkind = \"hang\"\ngpu = 0\n";
     agent.simulator.faults(hang);
     agent.until(|agent| !agent.of_kind("sensor_stuck").is_empty()).await;
@@ -289,8 +291,7 @@ async fn a_call_that_hangs_keeps_its_clone_until_it_returns_and_then_the_reload_
     agent.simulator.faults(&format!("{hang}{reload}"));
     agent.until(|agent| !agent.of_kind("driver_lost").is_empty()).await;
     agent.simulator.faults(hang);
-    // Who looks at the topology has the driver open too, until it has heard that it is gone.
-    agent.wait_for_handles(1);
+    agent.until(|agent| agent.simulator.inits() == 1).await;
     agent.ticks(10).await;
     assert_eq!(agent.simulator.inits(), 1, "the library is not closed under the call");
     assert_eq!(agent.telemetry.abandoned_threads.get(), 1);

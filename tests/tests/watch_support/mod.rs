@@ -139,16 +139,18 @@ impl Agent {
 
     /// Waits, without a round, until nobody has the driver open.
     pub fn wait_for_release(&self) {
-        self.wait_for_handles(0);
-    }
-
-    /// Waits, without a round, until no more than so many handles of the driver are held.
-    pub fn wait_for_handles(&self, held: u32) {
         let begun = Instant::now();
-        while self.simulator.inits() > held {
+        while self.simulator.inits() > 0 {
             assert!(begun.elapsed() < PATIENCE, "{} handles are held", self.simulator.inits());
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Whether it was told what GPUs reach each other by, and so nobody is asking for it.
+    pub fn knows_the_topology(&self) -> bool {
+        points(&self.received, names::DEVICE_INFO)
+            .iter()
+            .any(|point| !attribute(&point.attributes, names::DEVICE_TOPOLOGY).is_empty())
     }
 
     /// Every event so far.
