@@ -3,10 +3,12 @@
 //! [`sensors`] tell what is, every second. [`owners`] tell whose it is. [`ledger`] makes minutes of it: who held which
 //! device for how long. [`outbox`] turns all of that into OTLP, keeps it on disk until the collector has it, and sends
 //! it. [`http`] takes latency histograms from services, tells how the agent itself is, and shows the last samples to
-//! Prometheus ([`exposition`]). [`run`] is the loop that drives them; [`config`] says how; [`cli`] is the command line.
+//! Prometheus ([`exposition`]). [`run`] is the loop that drives
+//! them, and what may block, a driver, the kernel or a disk, is waited for by a [`crew`] of threads; [`config`] says how; [`cli`] is the command line.
 
 pub mod cli;
 pub mod config;
+pub mod crew;
 pub mod errors;
 pub mod exposition;
 pub mod http;

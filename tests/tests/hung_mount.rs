@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contador_agent::config::{Config, Overrides};
+use contador_agent::crew::Crew;
 use contador_agent::http::Health;
 use contador_agent::outbox::pack::plain;
 use contador_agent::outbox::{Keeper, Kind};
@@ -18,7 +19,7 @@ use contador_agent::run::Options;
 use contador_agent::run::kernel::{KernelSensor, kernel_sensors};
 use contador_agent::run::node::Node;
 use contador_agent::sensors::mounts::probe::{Ask, statvfs};
-use contador_agent::sensors::{Answer, Crew, KernelSample, Mounts, NvmlLibrary, SensorTask};
+use contador_agent::sensors::{Answer, KernelSample, Mounts, NvmlLibrary, SensorTask};
 use contador_agent::telemetry::Telemetry;
 use contador_schemas::names;
 use contador_tests::hung_mount::HungMount;

@@ -66,7 +66,9 @@ pub(super) fn main(args: RunArgs) -> anyhow::Result<()> {
             }
             token.cancel();
         });
-        run::run(config, options, shutdown).await.map_err(anyhow::Error::from)
+        // To wake the runtime's own future costs two calls of the kernel, to wake a task that runs beside it none.
+        let node = tokio::spawn(run::run(config, options, shutdown));
+        node.await.context("the agent has panicked")?.map_err(anyhow::Error::from)
     })?;
     // A driver's thread that hangs must not keep the process.
     runtime.shutdown_background();

@@ -149,19 +149,17 @@ impl Latest {
     /// one, each at its own time: each is a stream of its own, so that one does not take the place of the others.
     pub fn sensor(&self, name: &str, measures: Measures, now: Instant, every: Duration) {
         let lifetime = lifetime(every).max(self.lifetime);
-        let mut mounts: BTreeMap<String, Measures> = BTreeMap::new();
-        let mut own = Measures::default();
-        for measure in measures {
-            let is_point = |(key, _): &(&str, &str)| *key == names::MOUNTPOINT && name == ONE_BY_ONE;
-            let point = measure.attributes().find(is_point).map(|(_, point)| point.to_owned());
-            match point {
-                Some(point) => mounts.entry(point).or_default().push(measure),
-                None => own.push(measure),
+        let mut streams: BTreeMap<&str, Measures> = BTreeMap::new();
+        if name == ONE_BY_ONE {
+            for measure in measures.iter() {
+                let point = measure.attributes().find(|(key, _)| *key == names::MOUNTPOINT);
+                streams.entry(point.map_or(name, |(_, point)| point)).or_default().push(measure.clone());
             }
+        } else if !measures.is_empty() {
+            return self.put(name, false, measures, now, lifetime);
         }
-        let named = std::iter::once((name.to_owned(), own)).chain(mounts);
-        for (stream, measures) in named.filter(|(_, measures)| !measures.is_empty()) {
-            self.put(&stream, false, measures, now, lifetime);
+        for (stream, measures) in streams {
+            self.put(stream, false, measures, now, lifetime);
         }
     }
 
@@ -175,7 +173,7 @@ impl Latest {
     }
 
     fn put(&self, name: &str, is_device: bool, measures: Measures, now: Instant, lifetime: Duration) {
-        let has_answered = measures.iter().any(|measure| {
+        let has_answered = measures.now().any(|measure| {
             let is_made = is_device && MADE.contains(&measure.metric);
             measure.reading.value().is_some() && !is_made
         });

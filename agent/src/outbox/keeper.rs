@@ -1,16 +1,22 @@
-//! The spool, shared between who makes records and who sends them. The disk is waited for on threads of its own, so that
-//! a slow one never holds up the program's only event loop.
+//! The spool, shared between who makes records and who sends them. The disk is waited for by a [`Crew`], so that a slow one
+//! never holds up the program's only event loop.
+//!
+//! To wake a thread costs more than what it does here. So whoever uses the disk anyway does with it what others wait for: he
+//! looks up what is to be sent next, and lets go of what was sent last ([`Ahead`]).
 
+use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use super::queue::{Batch, Position, SpoolError};
 use super::segment::{Kind, Record};
 use super::spool::{Lane, Spool, SpoolLimits};
+use crate::crew::Crew;
+use crate::errors::chain;
 use crate::telemetry::Telemetry;
 
 /// The shared spool.
@@ -18,6 +24,8 @@ use crate::telemetry::Telemetry;
 pub struct Keeper {
     dir: PathBuf,
     spool: Arc<Mutex<Spool>>,
+    crew: Crew,
+    job: Arc<CStr>,
     more: Arc<Notify>,
     ahead: Arc<Mutex<Ahead>>,
     /// Whether samples have been dropped since all was sent: said once.
@@ -25,17 +33,19 @@ pub struct Keeper {
     telemetry: Telemetry,
 }
 
-/// What was looked up for who sends before he asked, by whoever used the disk anyway: to wake a thread costs more than to
-/// read what was just written.
+/// What whoever uses the disk next does for who sends, and what was done so.
 #[derive(Debug, Default)]
 enum Ahead {
-    /// He has not asked, or has what he asked for.
+    /// Nothing.
     #[default]
     Nothing,
-    /// There was nothing when he asked for so many records and bytes.
-    Wanted(usize, usize),
-    /// There is something now.
-    Found(Lane, Batch),
+    /// He has sent all there was: the next that comes is looked up for him, so many records and bytes at most, once what he
+    /// has sent last is let go of.
+    Wanted { max_records: usize, max_bytes: usize, sent: Option<(Lane, Position)> },
+    /// This was looked up, and whether it is all there is.
+    Found { lane: Lane, batch: Batch, is_all: bool },
+    /// He has all there is, up to here.
+    Taken(Lane, Position),
 }
 
 /// Why nothing was kept.
@@ -55,14 +65,22 @@ impl Keeper {
     pub fn open(dir: &Path, limits: SpoolLimits, telemetry: Telemetry) -> Result<Self, SpoolError> {
         let mut spool = Spool::open(dir, limits)?;
         report(&mut spool, &telemetry);
+        let io_error = |source| SpoolError::Io { action: "start a thread for", path: dir.to_owned(), source };
         Ok(Self {
             dir: dir.to_owned(),
             spool: Arc::new(Mutex::new(spool)),
+            crew: Crew::start().map_err(io_error)?,
+            job: Crew::job_name("disk"),
             more: Arc::default(),
             ahead: Arc::default(),
             dropping: Arc::default(),
             telemetry,
         })
+    }
+
+    /// Who waits for the disk, and has time for other things.
+    pub fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// Keeps records in this order, each as a whole; how many are kept. The first that can't be kept ends it.
@@ -87,33 +105,41 @@ impl Keeper {
         first: impl FnOnce() -> Result<(), E> + Send + 'static,
         records: Vec<Record>,
     ) -> Result<Result<usize, (usize, SpoolError)>, Lost<E>> {
-        let telemetry = self.telemetry.clone();
-        let (dropping, ahead) = (Arc::clone(&self.dropping), Arc::clone(&self.ahead));
-        let append = move |spool: &mut Spool| {
-            for (index, record) in records.iter().enumerate() {
-                let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
-                if appended.dropped_samples > 0 {
-                    // It may be among them.
-                    *ahead.lock().unwrap_or_else(PoisonError::into_inner) = Ahead::Nothing;
-                    telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
-                    if !dropping.swap(true, Ordering::Relaxed) {
-                        let dropped = appended.dropped_samples;
-                        tracing::warn!(dropped, "the spool or its disk is full, the oldest samples go");
-                    }
-                }
-            }
-            let mut ahead = ahead.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Ahead::Wanted(max_records, max_bytes) = *ahead
-                && let Ok(Some((lane, batch))) = spool.peek(max_records, max_bytes)
-            {
-                *ahead = Ahead::Found(lane, batch);
-                report(spool, &telemetry);
-            }
-            Ok(records.len())
-        };
-        let result = self.with(move |spool| first().map(|()| append(spool))).await;
+        let keeper = self.clone();
+        let result = self.with(move |spool| first().map(|()| keeper.add(spool, &records))).await;
         self.more.notify_one();
         result.map_err(Lost::Panicked)?.map_err(Lost::Refused)
+    }
+
+    fn add(&self, spool: &mut Spool, records: &[Record]) -> Result<usize, (usize, SpoolError)> {
+        for (index, record) in records.iter().enumerate() {
+            let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
+            if appended.dropped_samples > 0 {
+                // It may be among them.
+                *self.ahead() = Ahead::Nothing;
+                self.telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
+                if !self.dropping.swap(true, Ordering::Relaxed) {
+                    let dropped = appended.dropped_samples;
+                    tracing::warn!(dropped, "the spool or its disk is full, the oldest samples go");
+                }
+            }
+        }
+        let mut ahead = self.ahead();
+        match &mut *ahead {
+            Ahead::Wanted { max_records, max_bytes, sent } => {
+                // It was sent while this was done.
+                self.settle(spool, sent.take());
+                if let Ok(Some((lane, batch))) = spool.peek(*max_records, *max_bytes) {
+                    let is_all = batch.records.len() == records.len();
+                    *ahead = Ahead::Found { lane, batch, is_all };
+                    report(spool, &self.telemetry);
+                }
+            }
+            Ahead::Found { is_all, .. } => *is_all = false,
+            Ahead::Taken(..) => *ahead = Ahead::Nothing,
+            Ahead::Nothing => {}
+        }
+        Ok(records.len())
     }
 
     /// Keeps one record.
@@ -129,9 +155,8 @@ impl Keeper {
     /// # Errors
     /// [`SpoolError`].
     pub async fn peek(&self, max_records: usize, max_bytes: usize) -> Result<Option<(Lane, Batch)>, SpoolError> {
-        let found = std::mem::take(&mut *self.ahead.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Ahead::Found(lane, batch) = found {
-            return Ok(Some((lane, batch)));
+        if let Some(found) = self.take_found() {
+            return Ok(Some(found));
         }
         let keeper = self.clone();
         self.with(move |spool| keeper.look(spool, max_records, max_bytes)).await?
@@ -146,7 +171,8 @@ impl Keeper {
         self.with(move |spool| keeper.let_go(spool, lane, end)).await?
     }
 
-    /// [`Keeper::acknowledge`], and then [`Keeper::peek`].
+    /// [`Keeper::acknowledge`], and then [`Keeper::peek`]. What was all there is, is let go of when the disk is used next: a
+    /// kill before that sends it once more, which is harmless.
     ///
     /// # Errors
     /// [`SpoolError`].
@@ -157,12 +183,49 @@ impl Keeper {
         max_records: usize,
         max_bytes: usize,
     ) -> Result<Option<(Lane, Batch)>, SpoolError> {
+        if let ahead @ Ahead::Taken(..) = &mut *self.ahead()
+            && matches!(ahead, Ahead::Taken(of, to) if (*of, *to) == (lane, end))
+        {
+            *ahead = Ahead::Wanted { max_records, max_bytes, sent: Some((lane, end)) };
+            return Ok(None);
+        }
         let keeper = self.clone();
         self.with(move |spool| {
             keeper.let_go(spool, lane, end)?;
             keeper.look(spool, max_records, max_bytes)
         })
         .await?
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_found(&self) -> Option<(Lane, Batch)> {
+        let mut ahead = self.ahead();
+        match std::mem::take(&mut *ahead) {
+            Ahead::Found { lane, batch, is_all } => {
+                if let Some(&end) = batch.ends.last().filter(|_| is_all) {
+                    *ahead = Ahead::Taken(lane, end);
+                }
+                Some((lane, batch))
+            }
+            // It is let go of before anything is looked up.
+            wanted @ Ahead::Wanted { sent: Some(_), .. } => {
+                *ahead = wanted;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets go of what was sent last, when that was left to whoever uses the disk next.
+    fn settle(&self, spool: &mut Spool, sent: Option<(Lane, Position)>) {
+        if let Some((lane, end)) = sent
+            && let Err(error) = self.let_go(spool, lane, end)
+        {
+            tracing::debug!(error = chain(&error), "what was sent is sent once more after a restart");
+        }
     }
 
     fn look(
@@ -173,9 +236,10 @@ impl Keeper {
     ) -> Result<Option<(Lane, Batch)>, SpoolError> {
         let batch = spool.peek(max_records, max_bytes);
         report(spool, &self.telemetry);
-        if let Ok(None) = batch {
-            *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Ahead::Wanted(max_records, max_bytes);
-        }
+        *self.ahead() = match batch {
+            Ok(None) => Ahead::Wanted { max_records, max_bytes, sent: None },
+            _ => Ahead::Nothing,
+        };
         batch
     }
 
@@ -201,9 +265,9 @@ impl Keeper {
     /// # Errors
     /// [`SpoolError`].
     pub async fn make_room(&self) -> Result<(), SpoolError> {
-        let ahead = Arc::clone(&self.ahead);
+        let keeper = self.clone();
         let make = move |spool: &mut Spool| {
-            *ahead.lock().unwrap_or_else(PoisonError::into_inner) = Ahead::Nothing;
+            *keeper.ahead() = Ahead::Nothing;
             spool.make_room()
         };
         let dropped = self.with(make).await??;
@@ -228,16 +292,21 @@ impl Keeper {
         &self,
         work: impl FnOnce(&mut Spool) -> T + Send + 'static,
     ) -> Result<T, SpoolError> {
-        let spool = Arc::clone(&self.spool);
-        let joined = tokio::task::spawn_blocking(move || {
+        let keeper = self.clone();
+        let done = self.crew.run(&self.job, move || {
             // What a panic leaves behind is on disk, and is checked when it is read.
-            work(&mut spool.lock().unwrap_or_else(PoisonError::into_inner))
-        })
-        .await;
-        joined.map_err(|error| SpoolError::Io {
+            let mut spool = keeper.spool.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = match &mut *keeper.ahead() {
+                Ahead::Wanted { sent, .. } => sent.take(),
+                _ => None,
+            };
+            keeper.settle(&mut spool, sent);
+            work(&mut spool)
+        });
+        done.await.ok_or_else(|| SpoolError::Io {
             action: "use",
             path: self.dir.clone(),
-            source: io::Error::other(error),
+            source: io::Error::other("the thread that used it has panicked"),
         })
     }
 }
@@ -251,5 +320,119 @@ fn report(spool: &mut Spool, telemetry: &Telemetry) {
     for (lane, name) in [(Lane::Records, "records"), (Lane::Samples, "samples")] {
         let bytes = i64::try_from(spool.lane_bytes(lane)).unwrap_or(i64::MAX);
         telemetry.spool_bytes.with_label_values(&[name]).set(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: SpoolLimits = SpoolLimits { max_bytes: 1 << 24, segment_bytes: 300, rejected_bytes: 1 << 10 };
+
+    fn open(dir: &Path) -> Keeper {
+        Keeper::open(dir, LIMITS, Telemetry::new().unwrap()).unwrap()
+    }
+
+    fn record(kind: Kind, number: u8) -> Record {
+        Record { kind, payload: vec![number; 40] }
+    }
+
+    fn numbers(batch: &Batch) -> Vec<u8> {
+        batch.records.iter().map(|record| record.payload[0]).collect()
+    }
+
+    #[tokio::test]
+    async fn who_keeps_the_next_lets_go_of_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let keeper = open(dir.path());
+        let on_disk = || !keeper.spool.lock().unwrap().is_empty();
+        assert_eq!(keeper.peek(10, 1_000).await.unwrap(), None);
+        keeper.append(vec![record(Kind::Samples, 1)]).await.unwrap();
+        let (lane, batch) = keeper.peek(10, 1_000).await.unwrap().unwrap();
+        assert_eq!(keeper.acknowledge_and_peek(lane, batch.ends[0], 10, 1_000).await.unwrap(), None);
+        assert!(on_disk(), "nobody was woken for it");
+        keeper.append(vec![record(Kind::Samples, 2)]).await.unwrap();
+        let (lane, batch) = keeper.peek(10, 1_000).await.unwrap().unwrap();
+        assert_eq!(numbers(&batch), [2]);
+        // What comes while it is sent is told at once.
+        keeper.append(vec![record(Kind::Event, 3)]).await.unwrap();
+        let (lane, batch) = keeper.acknowledge_and_peek(lane, batch.ends[0], 10, 1_000).await.unwrap().unwrap();
+        assert_eq!(numbers(&batch), [3]);
+        assert_eq!(keeper.acknowledge_and_peek(lane, batch.ends[0], 10, 1_000).await.unwrap(), None);
+        assert!(keeper.is_empty().await.unwrap() && !on_disk());
+        drop(keeper);
+        assert_eq!(open(dir.path()).peek(10, 1_000).await.unwrap(), None);
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Append(Kind, u8),
+        /// Sends as many of what there is at most.
+        Send(usize),
+        /// What is taken is not sent.
+        Fail,
+        Reopen,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let kind = prop_oneof![Just(Kind::Samples), Just(Kind::Event)];
+        prop_oneof![
+            4 => (kind, 1_u8..4).prop_map(|(kind, count)| Step::Append(kind, count)),
+            4 => (1_usize..4).prop_map(Step::Send),
+            1 => Just(Step::Fail),
+            1 => Just(Step::Reopen),
+        ]
+    }
+
+    proptest! {
+        /// Each record of a kind is sent, in order; twice only when a kill came in between.
+        #[test]
+        fn each_record_is_sent_in_order(steps in proptest::collection::vec(step(), 1..60)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                let dir = tempfile::tempdir().unwrap();
+                let mut keeper = open(dir.path());
+                let (mut made, mut sent) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+                let mut following: Option<Option<(Lane, Batch)>> = None;
+                let (mut number, mut was_killed) = (0_u8, false);
+                for step in steps.into_iter().chain(std::iter::repeat_n(Step::Send(3), 200)) {
+                    match step {
+                        Step::Append(kind, count) => {
+                            let records: Vec<Record> = (0..count).map(|more| record(kind, number + more)).collect();
+                            made[usize::from(kind == Kind::Samples)].extend(number..number + count);
+                            number += count;
+                            keeper.append(records).await.unwrap();
+                        }
+                        Step::Send(most) => {
+                            let next = match following.take() {
+                                Some(Some(next)) => Some(next),
+                                _ => keeper.peek(3, 1_000).await.unwrap(),
+                            };
+                            let Some((lane, mut batch)) = next else { continue };
+                            batch.records.truncate(most);
+                            batch.ends.truncate(most);
+                            let to = &mut sent[usize::from(lane == Lane::Samples)];
+                            for number in numbers(&batch) {
+                                prop_assert!(was_killed || !to.contains(&number));
+                                to.retain(|before| *before != number);
+                                to.push(number);
+                            }
+                            let end = *batch.ends.last().unwrap();
+                            following = Some(keeper.acknowledge_and_peek(lane, end, 3, 1_000).await.unwrap());
+                        }
+                        Step::Fail => _ = following.take(),
+                        Step::Reopen => {
+                            (following, was_killed) = (None, true);
+                            keeper = open(dir.path());
+                        }
+                    }
+                }
+                prop_assert_eq!(sent, made);
+                prop_assert!(keeper.is_empty().await.unwrap());
+                Ok(())
+            })?;
+        }
     }
 }

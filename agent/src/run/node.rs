@@ -106,7 +106,7 @@ impl Node {
         Ok(Self {
             identity: Identity::of_node(&config.node),
             interval: config.interval,
-            sensors: Sensors::start(config, options.library.clone(), options.release.clone())?,
+            sensors: Sensors::start(config, keeper.crew(), options.library.clone(), options.release.clone())?,
             ignored_ticks: ledger.ignored_ticks(),
             ledger,
             checkpoint,

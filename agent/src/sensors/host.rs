@@ -2,21 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use procfs::{FromRead, FromReadSI, KernelStats, LoadAverage, Meminfo, ProcError, ProcResult};
+use procfs::{FromBufRead as _, FromBufReadSI as _, FromRead as _};
+use procfs::{KernelStats, LoadAverage, Meminfo, ProcError, ProcResult};
 
-use super::kernel::KernelError;
+use super::kernel::{KernelError, KernelFile};
 use super::sample::HostSample;
 
 /// The reader of the machine's CPU time, memory and load.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Host {
-    root: PathBuf,
+    stat: KernelFile,
+    meminfo: KernelFile,
+    loadavg: KernelFile,
 }
 
 impl Host {
     /// A reader under `proc_root` (`/proc`).
     pub fn new(proc_root: impl Into<PathBuf>) -> Self {
-        Self { root: proc_root.into() }
+        let root = proc_root.into();
+        let file = |name| KernelFile::new(root.join(name));
+        Self { stat: file("stat"), meminfo: file("meminfo"), loadavg: file("loadavg") }
     }
 
     /// The machine at `ts_ms` (Unix milliseconds).
@@ -24,11 +29,11 @@ impl Host {
     /// # Errors
     /// When one of the three files cannot be read or is not the kernel's.
     pub fn sample(&mut self, ts_ms: i64) -> Result<HostSample, KernelError> {
-        let stat: KernelStats = self.file("stat", "CPU times as in proc_stat(5)", |path| {
-            KernelStats::from_file(path, procfs::current_system_info())
-        })?;
-        let memory: Meminfo = self.file("meminfo", "memory as in proc_meminfo(5)", Meminfo::from_file)?;
-        let load: LoadAverage = self.file("loadavg", "load averages as in proc_loadavg(5)", LoadAverage::from_file)?;
+        let system = procfs::current_system_info();
+        let stat =
+            read(&mut self.stat, "CPU times as in proc_stat(5)", |text| KernelStats::from_buf_read(text, system))?;
+        let memory = read(&mut self.meminfo, "memory as in proc_meminfo(5)", |text| Meminfo::from_buf_read(text))?;
+        let load = read(&mut self.loadavg, "load averages as in proc_loadavg(5)", |text| LoadAverage::from_read(text))?;
         let cpu = &stat.total;
         // The kernel counts guests in user and nice, and a second time as guests, which is not taken.
         Ok(HostSample {
@@ -54,16 +59,14 @@ impl Host {
             load_15m: hundredths(load.fifteen),
         })
     }
+}
 
-    fn file<T>(
-        &self,
-        name: &str,
-        expected: &'static str,
-        read: impl FnOnce(PathBuf) -> ProcResult<T>,
-    ) -> Result<T, KernelError> {
-        let path = self.root.join(name);
-        read(path.clone()).map_err(|error| fault(&path, error, expected))
-    }
+fn read<T>(
+    file: &mut KernelFile,
+    expected: &'static str,
+    parse: impl FnOnce(&[u8]) -> ProcResult<T>,
+) -> Result<T, KernelError> {
+    parse(file.read()?).map_err(|error| fault(file.path(), error, expected))
 }
 
 fn fault(path: &Path, error: ProcError, expected: &'static str) -> KernelError {

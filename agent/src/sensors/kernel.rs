@@ -6,9 +6,12 @@ pub mod text;
 
 use std::path::{Path, PathBuf};
 
-pub use file::KernelFile;
+pub use file::{KernelFile, read_at_once};
 
 use super::Measures;
+
+/// More than `/proc/PID/stat` has, in bytes: a name of at most 64, and numbers of at most 20 digits.
+pub const MAX_STAT_BYTES: usize = 2_048;
 
 /// What a reader saw at one instant.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -4,6 +4,7 @@
 //! that list alone, so that a new metric is a line in the registry ([`contador_schemas::names`]) and a line in its sensor.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use contador_schemas::names::{self, Fixed};
 use serde::ser::SerializeMap;
@@ -98,10 +99,19 @@ impl Serialize for Measure {
     }
 }
 
-/// What a sensor read at one instant.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Measures(Vec<Measure>);
+/// What a sensor read at one instant, and what it read before and still holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measures {
+    now: Vec<Measure>,
+    /// Shared with the samples before.
+    held: Vec<Arc<[Measure]>>,
+}
+
+impl Serialize for Measures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self)
+    }
+}
 
 impl Measures {
     /// Adds the value of a metric without variants.
@@ -122,37 +132,48 @@ impl Measures {
         varying: impl Into<Varying>,
         reading: Reading<Number>,
     ) {
-        self.0.push(Measure { metric, fixed, varying: varying.into(), reading });
+        self.now.push(Measure { metric, fixed, varying: varying.into(), reading });
     }
 
     /// Adds one.
     pub fn push(&mut self, measure: Measure) {
-        self.0.push(measure);
+        self.now.push(measure);
     }
 
     /// None, with room for so many.
     pub fn with_capacity(count: usize) -> Self {
-        Self(Vec::with_capacity(count))
+        Self { now: Vec::with_capacity(count), held: Vec::new() }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.iter().count()
     }
 
-    /// In the order in which they were read.
-    pub fn iter(&self) -> std::slice::Iter<'_, Measure> {
-        self.0.iter()
+    /// In the order in which they were read; those that are held come last.
+    pub fn iter(&self) -> impl Iterator<Item = &Measure> {
+        self.now.iter().chain(self.held.iter().flat_map(|held| held.iter()))
+    }
+
+    /// Those that were read now.
+    pub fn now(&self) -> impl Iterator<Item = &Measure> {
+        self.now.iter()
+    }
+
+    /// Adds what was read before, or now and for the next samples too.
+    pub fn hold(&mut self, held: Arc<[Measure]>) {
+        self.held.push(held);
     }
 
     /// True when nothing was read.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.now.is_empty() && self.held.is_empty()
     }
 
     /// Takes over what another sensor read.
     pub fn append(&mut self, mut other: Self) {
-        self.0.append(&mut other.0);
+        self.now.append(&mut other.now);
+        self.held.append(&mut other.held);
     }
 
     /// The metric's value without attributes; `None` when nobody asked for it.
@@ -162,7 +183,7 @@ impl Measures {
 
     /// The value of the metric's variant with exactly these attributes; `None` when nobody asked for it.
     pub fn reading_as(&self, metric: &str, attributes: &[(&str, &str)]) -> Option<&Reading<Number>> {
-        let found = self.0.iter().find(|measure| {
+        let found = self.iter().find(|measure| {
             measure.metric == metric
                 && measure.fixed.len() + measure.varying.len() == attributes.len()
                 && measure.attributes().zip(attributes).all(|(own, wanted)| own == *wanted)
@@ -188,19 +209,10 @@ impl Measures {
 
 impl<'m> IntoIterator for &'m Measures {
     type Item = &'m Measure;
-    type IntoIter = std::slice::Iter<'m, Measure>;
+    type IntoIter = Box<dyn Iterator<Item = &'m Measure> + 'm>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl IntoIterator for Measures {
-    type Item = Measure;
-    type IntoIter = std::vec::IntoIter<Measure>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        Box::new(self.iter())
     }
 }
 
@@ -220,6 +232,25 @@ mod tests {
         let encoder = measures.reading_as(names::GPU_UTILIZATION, &[(names::GPU_TASK, "encoder")]);
         assert_eq!(encoder, Some(&Reading::Value(Number::Real(0.5))));
         assert_eq!((measures.reading(names::POWER), measures.missing(names::POWER)), (None, None));
+    }
+
+    #[test]
+    fn what_is_held_is_among_the_rest() {
+        let of = |metric, value| {
+            let mut measures = Measures::default();
+            measures.add(metric, Reading::Value(Number::Whole(value)));
+            measures
+        };
+        let held: Arc<[Measure]> = of(names::NVLINK_LINK_UP, 1).now().cloned().collect();
+        let (mut measures, mut other) = (of(names::ENERGY, 2), of(names::POWER, 3));
+        other.hold(held);
+        measures.append(other);
+        let all: Vec<_> = measures.iter().map(|measure| measure.metric).collect();
+        assert_eq!(all, [names::ENERGY, names::POWER, names::NVLINK_LINK_UP]);
+        assert_eq!((measures.len(), measures.now().count()), (3, 2));
+        assert_eq!(measures.count(names::NVLINK_LINK_UP), Some(1));
+        let json = serde_json::to_value(&measures).unwrap();
+        assert_eq!(json[2]["metric"], names::NVLINK_LINK_UP);
     }
 
     #[test]

@@ -9,10 +9,9 @@
 //! Counters are passed on as the kernel and the driver keep them: rates are computed where
 //! they are read. What a device cannot tell, what it failed to tell, and a zero are three different [`Reading`]s.
 //! Each reader is a [`task`], which the run loop asks for a sample and never waits for longer than its deadline; it runs on a
-//! thread of the [`crew`], alone on it as soon as it takes long: a driver that hangs stops its own sensor and no other.
+//! thread of the [`crew`](crate::crew), alone on it as soon as it takes long: a driver that hangs stops its own sensor and no other.
 
 pub mod cgroup;
-pub mod crew;
 pub mod disks;
 pub mod facts;
 pub mod host;
@@ -29,7 +28,6 @@ pub mod sample;
 pub mod task;
 
 pub use cgroup::Cgroups;
-pub use crew::Crew;
 pub use disks::Disks;
 pub use facts::Facts;
 pub use host::Host;

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::crew::{Crew, HANDOVER};
+use crate::crew::{Crew, HANDOVER};
 
 /// What a sensor had to say when it was asked.
 #[derive(Debug, PartialEq, Eq)]

@@ -110,14 +110,14 @@ registry! { GPU
     NVLINK_LINKS_ACTIVE "contador.gpu.nvlink.links_active" "{link}" UpDownCounter Gpu "NVLinks that are up." [
         {} NvLink "nvmlDeviceGetNvLinkState of each link: those that are enabled" => "nvlink_links_active",
     ]
-    NVLINK_LINK_IO "contador.gpu.nvlink.link.io" "By" Counter Series "Bytes of data over one NVLink." [
+    NVLINK_LINK_IO "contador.gpu.nvlink.link.io" "By" Counter Series "Bytes of data over one NVLink; read every 10 s." [
         {IO_DIRECTION "transmit"} NvLink "nvmlDeviceGetFieldValues 138 (KiB) or 202, scope link" => "",
         {IO_DIRECTION "receive"} NvLink "nvmlDeviceGetFieldValues 139 (KiB) or 204, scope link" => "",
     ]
     NVLINK_LINK_UP "contador.gpu.nvlink.link.up" "{bool}" Gauge Series "1 while the NVLink is up, else 0." [
         {} NvLink "nvmlDeviceGetNvLinkState" => "",
     ]
-    NVLINK_LINK_ERRORS "contador.gpu.nvlink.link.errors" "{error}" Counter Series "Errors of one NVLink, by kind." [
+    NVLINK_LINK_ERRORS "contador.gpu.nvlink.link.errors" "{error}" Counter Series "Errors of one NVLink, by kind; read every 10 s." [
         {ERROR_TYPE "replay"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_REPLAY" => "",
         {ERROR_TYPE "recovery"} NvLink "nvmlDeviceGetNvLinkErrorCounter, DL_RECOVERY; nvmlDeviceGetFieldValues 215 on NVLink 5" => "",
         {ERROR_TYPE "crc_flit"} NvLink4 "nvmlDeviceGetNvLinkErrorCounter, DL_CRC_FLIT" => "",

@@ -6,8 +6,8 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use super::points::{Common, Points, int, nanoseconds, text, yes};
 use crate::sensors::{GpuSample, Measure, Measures, Number, Reading};
 
-/// Adds one device's sample. What the device can't tell, and what it has several of, such as links, is only said when it is
-/// `described`: a hundred series of a board of 18 links would outweigh all else.
+/// Adds one device's sample. What the device can't tell, what it has several of, such as links, and what it holds of before is
+/// only said when it is `described`: a hundred series of a board of 18 links would outweigh all else.
 pub fn gpu(points: &mut Points, sample: &GpuSample, simulated: bool, described: bool) {
     let mut attributes = vec![text(names::HW_ID, &sample.uuid)];
     if simulated {
@@ -19,10 +19,15 @@ pub fn gpu(points: &mut Points, sample: &GpuSample, simulated: bool, described: 
         if !std::ptr::eq(last.0, measure.metric) {
             last = (measure.metric, is_series(measure));
         }
-        described || !last.1
+        !last.1
     };
     let common = Common::of(attributes);
-    measures(points, sample.measures.iter().filter(is_wanted), sample.ts_ms, &common, described);
+    let (ts_ms, all) = (sample.ts_ms, &sample.measures);
+    if described {
+        measures(points, all.iter(), ts_ms, &common, true);
+    } else {
+        measures(points, all.now().filter(is_wanted), ts_ms, &common, false);
+    }
 }
 
 /// Adds what a sensor of the node saw at `ts_ms` (Unix milliseconds).

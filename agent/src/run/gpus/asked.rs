@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use super::known::{KnownGpus, is_lost, reason};
 use super::xids::XidWatch;
 use super::{GpuTick, Sampling};
+use crate::crew::Crew;
 use crate::run::sensors::{Round, Watched};
 use crate::sensors::nvml::Driver;
-use crate::sensors::{Crew, GpuAnswer, GpuIdentity, GpuReader, SensorTask};
+use crate::sensors::{GpuAnswer, GpuIdentity, GpuReader, SensorTask};
 
 /// One GPU's thread.
 #[derive(Debug)]

@@ -32,11 +32,12 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
 use super::sensors::{Round, Watched};
+use crate::crew::Crew;
 use crate::outbox::encode::infos::Event;
 use crate::sensors::nvml::Driver;
 use crate::sensors::nvml::events::Xid;
 use crate::sensors::nvml::xids::{XidBook, meaning};
-use crate::sensors::{Crew, GpuIdentity, GpuSample, LayoutChange, NvmlLibrary, SensorTask};
+use crate::sensors::{GpuIdentity, GpuSample, LayoutChange, NvmlLibrary, SensorTask};
 
 /// How long to wait before a driver that can't be opened is tried once more, in milliseconds.
 pub const REOPEN_MS: i64 = 2_000;

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use crate::crew::STACK_BYTES;
 use crate::run::clock::now_ms;
 use crate::run::sensors::{Round, STUCK_AFTER_MS};
 use crate::sensors::Reading;
-use crate::sensors::crew::STACK_BYTES;
 use crate::sensors::nvml::Driver;
 use crate::sensors::nvml::events::{Xid, XidSet};
 

@@ -17,13 +17,14 @@ use tokio::time::Instant;
 pub use self::round::Round;
 pub use self::watched::{STUCK_AFTER_MS, Watched};
 use crate::config::Config;
+use crate::crew::Crew;
 use crate::owners::{ProcessOwners, mapping};
 use crate::run::RunError;
 use crate::run::attribute::Claims;
 use crate::run::gpus::{GpuWatch, Release};
 use crate::run::kernel::{KernelSensor, kernel_sensors};
 use crate::run::schedulers::Schedulers;
-use crate::sensors::{Change, Crew, KernelSample, Measures, NvmlLibrary, SensorTask};
+use crate::sensors::{Change, KernelSample, Measures, NvmlLibrary, SensorTask};
 
 /// What a sensor of the node saw at one instant.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,14 +74,13 @@ pub struct Sensors {
 }
 
 impl Sensors {
-    /// Starts the threads.
+    /// All of them run on `crew`.
     ///
     /// # Errors
     /// [`RunError::Thread`].
-    pub fn start(config: &Config, library: NvmlLibrary, release: Release) -> Result<Self, RunError> {
+    pub fn start(config: &Config, crew: &Crew, library: NvmlLibrary, release: Release) -> Result<Self, RunError> {
         let pids = Arc::new(Mutex::new(Vec::new()));
-        let wanted = Arc::clone(&pids);
-        let crew = Crew::start().map_err(RunError::Thread)?;
+        let (wanted, crew) = (Arc::clone(&pids), crew.clone());
         let schedulers = Arc::new(Schedulers::start(config)?);
         let (roots, rules, runs) = (config.roots.clone(), Arc::clone(&config.rules), crew.clone());
         let asked = Arc::clone(&schedulers);
@@ -180,7 +180,7 @@ mod tests {
                     [owners.default]\ndepartment = \"unassigned\"\n";
         let config = Config::parse(text, Path::new("agent.toml"), &Overrides::default()).unwrap();
         let library = NvmlLibrary::at("/nonexistent/libnvidia-ml.so.1");
-        let mut sensors = Sensors::start(&config, library, Release::default()).unwrap();
+        let mut sensors = Sensors::start(&config, &Crew::start().unwrap(), library, Release::default()).unwrap();
         let (pid, mut known) = (std::process::id(), OwnersSample::default());
         for second in 1..=100 {
             let mut round = Round::new(second * 1_000, Duration::from_secs(5), Telemetry::new().unwrap());

@@ -69,6 +69,6 @@ fn faults_name_the_file_and_what_was_expected() {
     assert!(text.starts_with(&format!("{}/stat: ", root.path().display())), "{text}");
     assert!(text.ends_with(": expected CPU times as in proc_stat(5)"), "{text}");
     fs::remove_file(root.path().join("stat")).expect("removed");
-    let text = format!("{:#}", anyhow::Error::from(host.sample(0).expect_err("a fault")));
+    let text = format!("{:#}", anyhow::Error::from(Host::new(root.path()).sample(0).expect_err("a fault")));
     assert!(text.contains("/stat: expected a readable file of the kernel: "), "{text}");
 }

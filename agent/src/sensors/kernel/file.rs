@@ -1,7 +1,7 @@
 //! One file of the kernel that is read at every tick: it stays open, and its buffer is used again.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,20 @@ impl KernelFile {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+/// A file that the kernel gives as a whole, as it does one line: as much of it as there is room for.
+///
+/// # Errors
+/// When it cannot be opened or read.
+pub fn read_at_once<'b>(path: &Path, room: &'b mut [u8]) -> io::Result<&'b [u8]> {
+    let mut file = File::open(path)?;
+    loop {
+        match file.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return Ok(room.get(..read?).unwrap_or_default()),
         }
     }
 }

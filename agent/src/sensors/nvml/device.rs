@@ -69,7 +69,7 @@ impl DeviceReader {
         };
         let mut asking = Asking::begin(&device, &mut self.declined, ts_ms);
         let links = self.links.states(&mut asking);
-        let wanted = [&gauges::FIELDS[..], &memory_errors::FIELDS, &self.links.fields()].concat();
+        let wanted = [&gauges::FIELDS[..], &memory_errors::FIELDS, &self.links.fields(&links, ts_ms)].concat();
         let fields = fields::ask(&device, &wanted, asking.declined);
         gauges::read(&mut asking, &fields);
         self.samples.read(&mut asking);

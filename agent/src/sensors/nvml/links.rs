@@ -1,8 +1,11 @@
 //! NVLinks: how many there are and are up, bytes and errors, of each and of all together.
 //!
-//! Which links a board has is found out once. Their states are asked at every sample; their bytes are fields, in the one call
-//! for all fields; their error counters, a call for each link and kind, at most every ten seconds: in between the last
-//! reading holds.
+//! Which links a board has is found out once. At every sample their states are asked, and the bytes of all of them together:
+//! fields, in the one call for all fields. The series of each link, and the error counters, a call for each link and kind, are
+//! read every ten seconds, and when a link has another state or something could not be read: in between the last reading
+//! holds, and the samples share it.
+
+use std::sync::Arc;
 
 use contador_schemas::names::{self, Fixed};
 use nvml_wrapper::enum_wrappers::nv_link::ErrorCounter;
@@ -19,10 +22,10 @@ use super::answer::{known_64, reading};
 use super::asking::Asking;
 use super::fields::{ALL_LINKS, Field, FieldAnswers};
 use crate::sensors::measure::Varying;
-use crate::sensors::{Number, Reading};
+use crate::sensors::{Measure, Measures, Number, Reading};
 
-/// How long a reading of the error counters holds, in milliseconds.
-const ERRORS_MS: i64 = 10_000;
+/// How long a reading of each link, and of the errors of all, holds, in milliseconds.
+const HELD_MS: i64 = 10_000;
 
 const STATE: &str = "nvmlDeviceGetNvLinkState";
 
@@ -72,8 +75,27 @@ pub(super) struct Links {
     /// The last known value of each counter of each existing link: a link that is down may not tell it, and a sum that it
     /// drops out of would look like one that has started again. Two directions, and four kinds of error.
     last: [Vec<u64>; 6],
-    /// When the error counters were asked, and what they were: for each link the four kinds.
-    errors: Option<(i64, Vec<[Reading<u64>; 4]>)>,
+    /// The board tells the bytes of all links together.
+    tells_all: bool,
+    /// What holds, while it does.
+    held: Option<Held>,
+    /// What is held is read again at this sample.
+    is_due: bool,
+}
+
+/// What was read of each link.
+#[derive(Debug)]
+struct Held {
+    /// When, Unix milliseconds.
+    at_ms: i64,
+    /// The states then.
+    states: Vec<Reading<bool>>,
+    /// The series of each link.
+    series: Arc<[Measure]>,
+    /// All errors of each kind.
+    errors: [Reading<Number>; ERRORS.len()],
+    /// Something of it failed to be read.
+    failed: bool,
 }
 
 /// The states of a board's links, or why there are none.
@@ -107,14 +129,16 @@ impl Links {
         Reading::Value(found.into_iter().map(|(_, up)| up).collect())
     }
 
-    /// The fields that are needed; which of them a board has shows when they are asked.
-    pub(super) fn fields(&self) -> Vec<Field> {
-        if self.existing.is_empty() {
-            return Vec::new();
-        }
+    /// The fields that are needed at `ts_ms` (Unix milliseconds); which of them a board has shows when they are asked.
+    pub(super) fn fields(&mut self, states: &States, ts_ms: i64) -> Vec<Field> {
+        let Reading::Value(states) = states else { return Vec::new() };
+        let holds =
+            |held: &Held| !held.failed && held.states == *states && (0..HELD_MS).contains(&(ts_ms - held.at_ms));
+        self.is_due = !self.held.as_ref().is_some_and(holds);
+        let each = if self.is_due || !self.tells_all { self.existing.as_slice() } else { &[] };
         let of_link = |link: &u32| [SENT_KIB, RECEIVED_KIB, SENT, RECEIVED, RECOVERIES].map(|id| (id, *link));
         let all = [(SENT_KIB, ALL_LINKS), (RECEIVED_KIB, ALL_LINKS)];
-        all.into_iter().chain(self.existing.iter().flat_map(of_link)).collect()
+        all.into_iter().chain(each.iter().flat_map(of_link)).collect()
     }
 
     /// Adds all of it, at `ts_ms` (Unix milliseconds).
@@ -136,61 +160,81 @@ impl Links {
             None => Reading::Value(states.iter().filter(|state| state.get() == Some(true)).count() as u64),
         };
         asking.add(names::NVLINK_LINKS_ACTIVE, active.map(Number::Whole));
-        let up = states.into_iter().map(|state| state.map(u64::from)).collect();
-        self.add_each(asking, names::NVLINK_LINK_UP, &[], up);
-        self.bytes(asking, fields);
-        self.errors(asking, fields, ts_ms);
+        let mut series = Measures::default();
+        if self.is_due {
+            let up = states.iter().map(|state| state.clone().map(u64::from)).collect();
+            self.add_each(&mut series, names::NVLINK_LINK_UP, &[], up);
+        }
+        self.bytes(asking, fields, &mut series);
+        if self.is_due {
+            let errors = self.errors(asking, fields, &mut series);
+            let failed = series.now().any(|measure| measure.reading.is_failed());
+            let series = series.now().cloned().collect();
+            self.held = Some(Held { at_ms: ts_ms, states, series, errors, failed });
+        }
+        let Some(held) = &self.held else { return };
+        for ((_, of_all, ..), sum) in ERRORS.into_iter().zip(&held.errors) {
+            asking.add_as(names::ERRORS, of_all, sum.clone());
+        }
+        asking.measures.hold(Arc::clone(&held.series));
     }
 
-    fn bytes(&mut self, asking: &mut Asking<'_, '_>, fields: &FieldAnswers) {
+    fn bytes(&mut self, asking: &mut Asking<'_, '_>, fields: &FieldAnswers, series: &mut Measures) {
+        let mut tells_all = true;
         for (fixed, kib, bytes, place) in DIRECTIONS {
-            let of_link = |link: &u32| either(in_bytes(fields.get((kib, *link))), || fields.get((bytes, *link)));
-            let links: Vec<Reading<u64>> = self.existing.iter().map(of_link).collect();
-            let sum = self.sum(place, &links);
-            let all = either(in_bytes(fields.get((kib, ALL_LINKS))), || sum);
+            let all = in_bytes(fields.get((kib, ALL_LINKS)));
+            tells_all &= all.value().is_some();
+            let all = if self.is_due || !self.tells_all {
+                let of_link = |link: &u32| either(in_bytes(fields.get((kib, *link))), || fields.get((bytes, *link)));
+                let links: Vec<Reading<u64>> = self.existing.iter().map(of_link).collect();
+                let sum = self.sum(place, &links);
+                if self.is_due {
+                    self.add_each(series, names::NVLINK_LINK_IO, fixed, links);
+                }
+                either(all, || sum)
+            } else {
+                all
+            };
             asking.add_as(names::NVLINK_IO, fixed, all.map(Number::Whole));
-            self.add_each(asking, names::NVLINK_LINK_IO, fixed, links);
         }
+        self.tells_all = tells_all;
     }
 
-    fn errors(&mut self, asking: &mut Asking<'_, '_>, fields: &FieldAnswers, ts_ms: i64) {
-        let held = self.errors.take().filter(|(at, links)| {
-            let failed = links.iter().flatten().any(Reading::is_failed);
-            !failed && (0..ERRORS_MS).contains(&(ts_ms - at))
-        });
-        let (at, links) = held.unwrap_or_else(|| {
-            let of_link = |link: &u32| {
-                ERRORS.map(|(_, _, call, counter)| {
-                    let count = asking
-                        .ask_of((call, *link), |device| device.link_wrapper_for(*link).error_counter(counter))
-                        .and_then(known_64);
-                    // NVLink 5 has none of these counters, but counts recoveries elsewhere.
-                    match counter {
-                        ErrorCounter::DlRecovery => either(count, || fields.get((RECOVERIES, *link))),
-                        _ => count,
-                    }
-                })
+    fn errors(
+        &mut self,
+        asking: &mut Asking<'_, '_>,
+        fields: &FieldAnswers,
+        series: &mut Measures,
+    ) -> [Reading<Number>; ERRORS.len()] {
+        let mut place = DIRECTIONS.len();
+        ERRORS.map(|(of_link, _, call, counter)| {
+            let count = |link: &u32| {
+                let count = asking
+                    .ask_of((call, *link), |device| device.link_wrapper_for(*link).error_counter(counter.clone()))
+                    .and_then(known_64);
+                // NVLink 5 has none of these counters, but counts recoveries elsewhere.
+                match counter {
+                    ErrorCounter::DlRecovery => either(count, || fields.get((RECOVERIES, *link))),
+                    _ => count,
+                }
             };
-            (ts_ms, self.existing.iter().map(of_link).collect())
-        });
-        for (kind, (of_link, of_all, ..)) in ERRORS.into_iter().enumerate() {
-            let counts: Vec<Reading<u64>> = links.iter().map(|counts| counts[kind].clone()).collect();
-            let sum = self.sum(DIRECTIONS.len() + kind, &counts);
-            asking.add_as(names::ERRORS, of_all, sum.map(Number::Whole));
-            self.add_each(asking, names::NVLINK_LINK_ERRORS, of_link, counts);
-        }
-        self.errors = Some((at, links));
+            let counts: Vec<Reading<u64>> = self.existing.iter().map(count).collect();
+            let sum = self.sum(place, &counts);
+            place += 1;
+            self.add_each(series, names::NVLINK_LINK_ERRORS, of_link, counts);
+            sum.map(Number::Whole)
+        })
     }
 
     /// Adds the reading of each link; where the board offers it for none, that once.
-    fn add_each(&self, asking: &mut Asking<'_, '_>, metric: &'static str, fixed: Fixed, links: Vec<Reading<u64>>) {
+    fn add_each(&self, to: &mut Measures, metric: &'static str, fixed: Fixed, links: Vec<Reading<u64>>) {
         if let [first @ Reading::Unsupported(_), rest @ ..] = links.as_slice()
             && rest.iter().all(|link| matches!(link, Reading::Unsupported(_)))
         {
-            return asking.add_as(metric, fixed, first.clone().map(Number::Whole));
+            return to.add_as(metric, fixed, first.clone().map(Number::Whole));
         }
         for (link, reading) in self.existing.iter().zip(links) {
-            asking.measures.add_with(metric, fixed, number(*link), reading.map(Number::Whole));
+            to.add_with(metric, fixed, number(*link), reading.map(Number::Whole));
         }
     }
 
@@ -262,7 +306,8 @@ mod tests {
 
     #[test]
     fn a_sum_does_not_fall_when_a_link_stops_telling() {
-        let mut links = Links { existing: vec![0, 1], last: std::array::from_fn(|_| vec![0; 2]), errors: None };
+        let last = std::array::from_fn(|_| vec![0; 2]);
+        let mut links = Links { existing: vec![0, 1], last, ..Links::default() };
         let down = || Reading::Unsupported("not offered by this device".into());
         assert_eq!(links.sum(0, &[Reading::Value(10), Reading::Value(5)]), Reading::Value(15));
         assert_eq!(links.sum(0, &[Reading::Value(12), down()]), Reading::Value(17));

@@ -1,4 +1,4 @@
-//! The threads that sensors run on.
+//! The threads that wait for what may block: the driver, the kernel, the disk.
 //!
 //! A call into the driver or the kernel may block for ever, so that no sensor may have to wait for another one's. But a thread
 //! of its own for each of twenty sensors is woken once in a tick, works for some microseconds and sleeps again: most of what
@@ -12,13 +12,14 @@
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, oneshot};
 
 /// How long the jobs that wait, wait for the one before them.
 pub const HANDOVER: Duration = Duration::from_millis(10);
@@ -110,6 +111,33 @@ impl Crew {
         }
     }
 
+    /// Has `work` done, and waits for what it gives; `None` when it has panicked.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        name: &Arc<CStr>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (say, mut hear) = oneshot::channel();
+        self.push(name, false, move || {
+            if let Ok(done) = catch_unwind(AssertUnwindSafe(work)) {
+                // Nobody may be left to hear it.
+                let _ = say.send(done);
+            }
+        });
+        while self.has_jobs() {
+            match tokio::time::timeout(HANDOVER, &mut hear).await {
+                Ok(done) => return done.ok(),
+                Err(_) => self.tend(),
+            }
+        }
+        hear.await.ok()
+    }
+
+    /// Whether jobs wait.
+    fn has_jobs(&self) -> bool {
+        !self.0.0.lock().jobs.is_empty()
+    }
+
     /// Has another thread go on, when the one that would is held up.
     pub fn tend(&self) {
         let shared = &self.0.0;
@@ -127,9 +155,9 @@ impl Crew {
     /// Waits for `rest` until `deadline`, but for no longer than [`HANDOVER`] while jobs wait: then another thread takes one.
     pub async fn wait(&self, rest: impl Future<Output = ()>, deadline: tokio::time::Instant) {
         let shared = &self.0.0;
-        let until = match shared.lock().jobs.is_empty() {
-            true => deadline,
-            false => deadline.min(tokio::time::Instant::now() + HANDOVER),
+        let until = match self.has_jobs() {
+            false => deadline,
+            true => deadline.min(tokio::time::Instant::now() + HANDOVER),
         };
         if tokio::time::timeout_at(until, rest).await.is_err() {
             let state = shared.lock();
@@ -391,6 +419,22 @@ mod tests {
             }
             crew.wait(rest, far).await;
         }
+        drop(release);
+    }
+
+    #[tokio::test]
+    async fn what_is_run_is_waited_for_and_gone_when_it_panics() {
+        let crew = Crew::start().unwrap();
+        let name = Crew::job_name("disk");
+        assert_eq!(crew.run(&name, || 7).await, Some(7));
+        assert_eq!(crew.run(&name, || std::panic::resume_unwind(Box::new("on purpose"))).await, None::<i32>);
+        // Behind a job that does not end, and whoever else waits.
+        let (begun, begins) = channel();
+        let (release, blocked) = blocked(begun);
+        job(&crew, false, blocked);
+        begins.recv().unwrap();
+        waiting(&crew, || {});
+        assert_eq!(crew.run(&name, || 8).await, Some(8));
         drop(release);
     }
 
