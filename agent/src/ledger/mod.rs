@@ -114,7 +114,8 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod properties;
-
+mod cases;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod properties;

@@ -6,7 +6,8 @@
 //!   the first tick of a device's first minute.
 //! - Its energy is what the counter rose by; a counter that fell was reset (a driver reload), and its new value is the
 //!   rise. At a minute's end `B` inside of `(t1, t2]` the counter is taken to be
-//!   `e1 + floor((e2 − e1) × (B − t1) / (t2 − t1))`, in whole numbers.
+//!   `e1 + floor((e2 − e1) × (B − t1) / (t2 − t1))`, in whole numbers. Where it could not be read, the next reading says it
+//!   all: of the interval that ends with that one.
 //! - A tick that is not later than what is covered already is ignored, so a clock that is set back stops the timeline
 //!   until it has caught up. Only a step of more than [`MAX_GAP_MS`], which says that the earlier time was wrong, begins a
 //!   new timeline at the next full minute.
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::minute::{ClosedMinute, MINUTE_MS, OpenMinute, Piece};
 use super::slices::WHOLE;
-use super::split::{apportion, portion};
+use super::split::{FINE, Rounding, apportion, portion};
 use super::tick::{Holder, Instance, Tick};
 
 /// Minutes missed for longer than this, in milliseconds, are not closed one by one.
@@ -133,7 +134,8 @@ impl Timeline {
             let to = boundary.min(end_ms);
             let length_ms = u64::try_from(to - from).unwrap_or(0);
             let energy_mj = risen(to) - risen(from);
-            self.book(Piece { start_ms: from, length_ms, share_ms: length_ms, energy_mj });
+            let [share, energy] = [length_ms, energy_mj].map(|whole| u128::from(whole) * FINE);
+            self.book(Piece { length_ms, share, energy });
             self.covered_ms = to;
             if to == boundary {
                 self.close(boundary - MINUTE_MS, closed);
@@ -158,26 +160,26 @@ impl Timeline {
             weights.push(rest);
             weights
         };
-        let shares = apportion(piece.share_ms, &with(weights, rest), piece.rotation());
-        let mut energies = apportion(piece.energy_mj, &with(draws, rest_draws), piece.rotation());
-        for (instance, (share_ms, energy_mj)) in split.iter().zip(shares.iter().zip(&energies)) {
-            let piece = Piece { share_ms: *share_ms, energy_mj: *energy_mj, ..piece };
+        let shares = apportion(piece.share, &with(weights, rest));
+        let energies = apportion(piece.energy, &with(draws, rest_draws));
+        let mut pieces = shares.into_iter().zip(energies).map(|(share, energy)| Piece { share, energy, ..piece });
+        for (instance, piece) in split.iter().zip(&mut pieces) {
             let minute = match self.instances.get_mut(&instance.device) {
                 Some(minute) => minute,
                 None => self.instances.entry(instance.device.clone()).or_default(),
             };
             minute.held(piece, &instance.holders, instance.utilization_ppm, OwnerKind::Idle);
         }
-        let (share_ms, energy_mj) = (shares.last().copied().unwrap_or(0), energies.pop().unwrap_or(0));
-        let piece = Piece { share_ms, energy_mj, ..piece };
-        self.minute.held(piece, &self.holders, self.utilization_ppm, OwnerKind::Stranded);
+        let rest = pieces.next().unwrap_or(Piece { share: 0, energy: 0, ..piece });
+        self.minute.held(rest, &self.holders, self.utilization_ppm, OwnerKind::Stranded);
     }
 
     /// Ends the open minute, which began at `start_ms`, of the GPU and of those of its instances that have anything of it.
     fn close(&mut self, start_ms: i64, closed: &mut impl FnMut(ClosedMinute)) {
-        closed(self.minute.close(start_ms, self.simulated));
+        let mut roundings = [Rounding::of_minute(start_ms); 2];
+        closed(self.minute.close(start_ms, self.simulated, &mut roundings));
         for (device, mut minute) in std::mem::take(&mut self.instances) {
-            closed(ClosedMinute { device, ..minute.close(start_ms, self.simulated) });
+            closed(ClosedMinute { device, ..minute.close(start_ms, self.simulated, &mut roundings) });
         }
     }
 }
