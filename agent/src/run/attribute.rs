@@ -2,7 +2,7 @@
 //!
 //! | | nobody was given the device | somebody was |
 //! |---|---|---|
-//! | a process of somebody who was | | is added to what he holds |
+//! | a process of somebody who was, or of the pod or job that was | | is added to what he holds ([`is_work_of`](crate::owners::claim::is_work_of)) |
 //! | a process of somebody else | holds an even part | has no part, but its memory, and its energy and busy time where they are measured |
 //! | a process that nobody claims | is *unattributed*, with an even part | is *unattributed*, without a part |
 //! | no process, no work | the device is idle | he holds it |
