@@ -33,6 +33,8 @@ struct Step {
     after: (i64, i64),
     /// What is seen of each device; `None`: it has no tick.
     seen: Vec<Option<(State, Counter)>>,
+    /// How many minutes the spool takes.
+    room: usize,
     kill: Option<Kill>,
 }
 
@@ -53,7 +55,13 @@ fn step(devices: usize) -> impl Strategy<Value = Step> {
     ];
     let seen = prop::collection::vec(prop::option::weighted(0.9, (state(), counter)), devices);
     let kill = prop::sample::select(vec![Kill::BeforeTheCheckpoint, Kill::BeforeTheHandOn, Kill::AfterTheHandOn]);
-    (after, seen, prop::option::weighted(0.15, kill)).prop_map(|(after, seen, kill)| Step { after, seen, kill })
+    let room = prop_oneof![3 => Just(usize::MAX), 1 => 0_usize..3];
+    (after, seen, room, prop::option::weighted(0.15, kill)).prop_map(|(after, seen, room, kill)| Step {
+        after,
+        seen,
+        room,
+        kill,
+    })
 }
 
 /// One to three devices and many steps, or 16 devices and some.
@@ -78,8 +86,8 @@ struct Agent {
 }
 
 impl Agent {
-    /// Keeps a tick as a node does; whether it was kept.
-    fn keep(&mut self, kill: Option<Kill>) -> bool {
+    /// Keeps a tick as a node does, with a spool that takes so many minutes; whether it was kept.
+    fn keep(&mut self, room: usize, kill: Option<Kill>) -> bool {
         if kill == Some(Kill::BeforeTheCheckpoint) {
             self.restart();
             return false;
@@ -89,11 +97,13 @@ impl Agent {
             self.restart();
             return true;
         }
-        for minute in self.ledger.pending() {
+        for minute in self.ledger.pending().iter().take(room) {
             let before = self.outbox.insert((minute.device.clone(), minute.start_ms), minute.clone());
             assert!(before.is_none_or(|before| before == *minute), "another content: {minute:?}");
         }
-        self.ledger.handed_on(self.ledger.pending().len());
+        let left: Vec<ClosedMinute> = self.ledger.pending().iter().skip(room).cloned().collect();
+        self.ledger.handed_on(room.min(self.ledger.pending().len()));
+        assert_eq!(self.ledger.pending(), left);
         if kill == Some(Kill::AfterTheHandOn) {
             self.restart();
         }
@@ -132,14 +142,14 @@ fn play(offset: i64, interval_ms: i64, steps: &[Step]) -> (BTreeMap<(String, i64
         }
         agent.ledger.advance(instant_ms);
         known.iter_mut().for_each(|known| known.advance(instant_ms));
-        if !agent.keep(step.kill) {
+        if !agent.keep(step.room, step.kill) {
             known = before;
         }
         if step.kill.is_some() {
             known.iter_mut().for_each(|known| known.blind = true);
         }
     }
-    agent.keep(None);
+    agent.keep(usize::MAX, None);
     (agent.outbox, known)
 }
 
