@@ -67,7 +67,7 @@ fn step(devices: usize) -> impl Strategy<Value = Step> {
 /// One to three devices and many steps, or 16 devices and some.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![
-        9 => (1_usize..4).prop_flat_map(|devices| prop::collection::vec(step(devices), 1..80)),
+        9 => (1_usize..4).prop_flat_map(|devices| prop::collection::vec(step(devices), 1..60)),
         1 => prop::collection::vec(step(16), 1..12),
     ]
 }

@@ -13,6 +13,8 @@
 //!   new timeline at the next full minute.
 //! - After a gap of more than [`MAX_GAP_MS`] the open minute is closed and the minutes between are left out: they have no
 //!   rows at all.
+//! - No minute is closed twice: one that was closed while the clock was days ahead stays what it is, and when its time
+//!   really comes, that time has no rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,6 +29,9 @@ use super::tick::{Holder, Instance, Tick};
 
 /// Minutes missed for longer than this, in milliseconds, are not closed one by one.
 pub const MAX_GAP_MS: i64 = 24 * 3_600_000;
+
+/// Most runs of closed minutes that are remembered, of a clock that jumps by days.
+const MAX_RUNS: usize = 8;
 
 /// How long a state holds without being seen again, in milliseconds: 5 s, or 5 intervals when that is longer.
 pub fn gap_limit_ms(interval: Duration) -> i64 {
@@ -43,6 +48,12 @@ pub struct Timeline {
     last_seen_ms: i64,
     /// Nobody is looking since `covered_ms`.
     interrupted: bool,
+    /// Since when all minutes are closed, up to the open one; `None` in an older checkpoint.
+    #[serde(default)]
+    began_ms: Option<i64>,
+    /// What was closed before that, in runs: from when, and until when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    closed: Vec<(i64, i64)>,
     holders: Vec<Holder>,
     utilization_ppm: Option<u32>,
     #[serde(default)]
@@ -78,7 +89,8 @@ impl Timeline {
             self.begin(now);
         } else if now < self.covered_ms - MAX_GAP_MS {
             // The clock was wrong by days before, and is right again.
-            *self = Self::default();
+            let closed = self.end_run();
+            *self = Self { closed, ..Self::default() };
             self.begin(minute_start(now) + MINUTE_MS);
             self.last_seen_ms = now;
             return false;
@@ -116,7 +128,16 @@ impl Timeline {
     fn begin(&mut self, now_ms: i64) {
         self.started = true;
         self.covered_ms = minute_start(now_ms);
+        self.began_ms = Some(self.covered_ms);
         self.interrupted = true;
+    }
+
+    /// What was closed until now, when other minutes come next than those after it.
+    fn end_run(&mut self) -> Vec<(i64, i64)> {
+        let mut closed = std::mem::take(&mut self.closed);
+        closed.extend(self.began_ms.map(|began| (began, minute_start(self.covered_ms))));
+        closed.drain(..closed.len().saturating_sub(MAX_RUNS));
+        closed
     }
 
     /// Books everything from `covered_ms` to `end_ms`, in which the counter rose by `rise` millijoules.
@@ -127,7 +148,9 @@ impl Timeline {
             let from = self.covered_ms;
             if from > begin && end_ms - begin > MAX_GAP_MS && from < minute_start(end_ms) {
                 // The minute that was open is closed; the days between are left out.
+                self.closed = self.end_run();
                 self.covered_ms = minute_start(end_ms);
+                self.began_ms = Some(self.covered_ms);
                 continue;
             }
             let boundary = minute_start(from) + MINUTE_MS;
@@ -176,6 +199,10 @@ impl Timeline {
 
     /// Ends the open minute, which began at `start_ms`, of the GPU and of those of its instances that have anything of it.
     fn close(&mut self, start_ms: i64, closed: &mut impl FnMut(ClosedMinute)) {
+        if self.closed.iter().any(|(from, to)| (*from..*to).contains(&start_ms)) {
+            (self.minute, self.instances) = Default::default();
+            return;
+        }
         let mut roundings = [Rounding::of_minute(start_ms); 2];
         closed(self.minute.close(start_ms, self.simulated, &mut roundings));
         for (device, mut minute) in std::mem::take(&mut self.instances) {
