@@ -12,7 +12,7 @@ use super::RunError;
 use super::attribute::Claims;
 use crate::config::Config;
 use crate::owners::claim::{Claim, Snapshot};
-use crate::owners::kubernetes::{ApiOptions, Kubernetes, Options};
+use crate::owners::kubernetes::{Kubernetes, Options};
 use crate::owners::slurm::{NodeDevice, SlurmOptions, SlurmWatch};
 use crate::owners::{DeviceId, mapping};
 use crate::sensors::GpuIdentity;
@@ -32,9 +32,7 @@ impl Schedulers {
     /// # Errors
     /// [`RunError::Thread`].
     pub fn start(config: &Config) -> Result<Self, RunError> {
-        let mut options = Options::new(&config.kubernetes.node);
-        options.socket.clone_from(&config.kubernetes.socket);
-        options.api = ApiOptions::in_pod(|variable| std::env::var(variable).ok());
+        let options = Options::configured(&config.kubernetes, |variable| std::env::var(variable).ok());
         let kubernetes = options.has_kubelet().then(|| Kubernetes::start(options));
         let slurm = is_there(&config.slurm.scontrol)
             .then(|| SlurmWatch::start(SlurmOptions::new(config)))

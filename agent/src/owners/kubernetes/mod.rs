@@ -8,7 +8,7 @@
 //!
 //! What holds when a source is away:
 //!
-//! - the kubelet does not answer, or not in time: its last word counts for [`Options::keep_for`], one minute, and then nobody
+//! - the kubelet does not answer, or not in time: its last word counts for [`Options::keep_for`], and then nobody
 //!   holds anything by Kubernetes' word. That a pod has ended is seen meanwhile.
 //! - the API server does not answer: the pods that it told last stay as they were, without limit. Pods that it has not told
 //!   are known by the kubelet's word: namespace, pod and container, without labels.
@@ -39,6 +39,7 @@ use self::join::Join;
 use self::kubelet::Listing;
 use self::pods::Pods;
 use super::claim::Snapshot;
+use crate::config::Kubernetes as Config;
 
 /// Where the kubelet listens.
 pub const SOCKET: &str = "/var/lib/kubelet/pod-resources/kubelet.sock";
@@ -70,6 +71,17 @@ impl Options {
             api: None,
             interval: Duration::from_secs(1),
             keep_for: Duration::from_secs(60),
+        }
+    }
+
+    /// What this configuration says, in a process with these variables of the environment.
+    pub fn configured(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Self {
+        Self {
+            socket: config.socket.clone(),
+            resources: config.resources.clone(),
+            api: ApiOptions::configured(config, variable),
+            keep_for: config.keep_for,
+            ..Self::new(&config.node)
         }
     }
 
