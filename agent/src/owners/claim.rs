@@ -42,6 +42,17 @@ pub struct Claim {
     pub holder: Named,
 }
 
+/// Somebody held a device until an end that was told afterwards.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Ended {
+    /// The device.
+    pub device: DeviceId,
+    /// Who.
+    pub holder: Named,
+    /// When that was, Unix milliseconds.
+    pub at_ms: i64,
+}
+
 /// What a scheduler told last. Whoever has a claim holds now: what has ended, or is suspended, has none. A suspended job is
 /// still among the works, with a label that says so ([`slurm::is_suspended`](super::slurm::is_suspended)): its processes hold
 /// nothing.
@@ -51,8 +62,12 @@ pub struct Snapshot {
     pub told_ms: i64,
     /// Who holds what.
     pub claims: Vec<Claim>,
+    /// Who has held what, of those whose end is known, as long as the scheduler goes on listing them.
+    pub ended: Vec<Ended>,
     /// Whose processes are, by the scheduler's own id of the work: a pod's UID, or a container's id; a Slurm job's number.
     pub works: HashMap<String, Named>,
     /// Why it could not be told again.
     pub fault: Option<String>,
+    /// What it told last is too old to count: so there are no claims.
+    pub expired: bool,
 }

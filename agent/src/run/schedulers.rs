@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contador_schemas::mapping::Rules;
+use uuid::Uuid;
 
 use super::RunError;
 use super::attribute::Claims;
 use crate::config::Config;
-use crate::owners::claim::{Claim, Snapshot};
+use crate::owners::claim::{Claim, Ended, Snapshot};
 use crate::owners::kubernetes::{Kubernetes, Options};
 use crate::owners::slurm::{NodeDevice, SlurmOptions, SlurmWatch};
 use crate::owners::{DeviceId, mapping};
@@ -68,6 +69,28 @@ impl Schedulers {
         }
         claims
     }
+
+    /// Who, by these snapshots and rules, has held which device until when. As with [`claims`](Self::claims).
+    pub fn ends(&self, snapshots: &[Arc<Snapshot>], rules: &Rules) -> Vec<End> {
+        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = snapshots.iter().flat_map(|snapshot| &snapshot.ended);
+        let end = |Ended { device, holder, at_ms }: &Ended| {
+            let owner = mapping::apply(rules, holder.clone()).owner.id();
+            Some(End { device: uuid(device, &devices)?, owner, at_ms: *at_ms })
+        };
+        all.filter_map(end).collect()
+    }
+}
+
+/// Somebody has held a device until an instant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct End {
+    /// The device's UUID.
+    pub device: String,
+    /// The owner's id.
+    pub owner: Uuid,
+    /// When that was, Unix milliseconds.
+    pub at_ms: i64,
 }
 
 /// The UUID of the device that is meant.

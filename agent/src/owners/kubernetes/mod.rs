@@ -9,7 +9,7 @@
 //! What holds when a source is away:
 //!
 //! - the kubelet does not answer, or not in time: its last word counts for [`Options::keep_for`], and then nobody
-//!   holds anything by Kubernetes' word. That a pod has ended is seen meanwhile.
+//!   holds anything by Kubernetes' word, which is said ([`Snapshot::expired`]). That a pod has ended is seen meanwhile.
 //! - the API server does not answer: the pods that it told last stay as they were, without limit. Pods that it has not told
 //!   are known by the kubelet's word: namespace, pod and container, without labels.
 //! - there is no API server: the same, from the beginning.
@@ -169,6 +169,8 @@ impl Publisher {
         let allocations = if counts { listing.allocations.as_slice() } else { &[] };
         snapshot.told_ms = listing.told.map_or(0, |(_, told_ms)| told_ms);
         snapshot.claims = self.join.claims(allocations, told, &pods, now);
+        snapshot.ended = self.join.ended().to_vec();
+        snapshot.expired = !counts;
         if self.version != Some(pods.version()) {
             self.version = Some(pods.version());
             snapshot.works = pods.works();
@@ -231,11 +233,12 @@ mod tests {
             publisher.publish(&mut snapshot, told + second * age);
             let fault = format!("down (for {} s)", age - 1);
             assert_eq!((snapshot.claims.len(), snapshot.told_ms, snapshot.fault.clone()), (claims, 5, Some(fault)));
+            assert_eq!(snapshot.expired, claims == 0);
         }
         // Nothing fails: the list of a slow interval counts.
         sender.send_replace(listing(told));
         publisher.publish(&mut snapshot, told + second * 61);
-        assert_eq!((snapshot.claims.len(), &snapshot.fault), (1, &None));
+        assert_eq!((snapshot.claims.len(), &snapshot.fault, snapshot.expired), (1, &None, false));
     }
 
     #[test]
