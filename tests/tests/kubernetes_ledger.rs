@@ -4,6 +4,7 @@
 //! Each expected number is worked out from instants: a round sees a state, which holds until the next round, and an end that
 //! is told counts from its own instant on.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+#![allow(clippy::large_futures, reason = "a whole node is in each")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

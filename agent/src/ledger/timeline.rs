@@ -282,8 +282,11 @@ mod tests {
         minute.accounts.iter().map(row).collect()
     }
 
+    /// Instance, owner, and when.
+    type End<'e> = (Option<&'e str>, &'e str, i64);
+
     /// Plays ticks, each with the ends that were told before it; the minutes.
-    fn play(ticks: Vec<(Tick, Vec<(Option<&str>, &str, i64)>)>) -> Vec<ClosedMinute> {
+    fn play(ticks: Vec<(Tick, Vec<End<'_>>)>) -> Vec<ClosedMinute> {
         let (mut timeline, mut minutes) = (Timeline::default(), Vec::new());
         for (tick, ends) in ticks {
             for (instance, name, at_ms) in ends {

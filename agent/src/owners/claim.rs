@@ -68,6 +68,8 @@ pub struct Snapshot {
     pub works: HashMap<String, Named>,
     /// Why it could not be told again.
     pub fault: Option<String>,
+    /// Some of those that are asked for it have neither answered nor failed yet.
+    pub waiting: bool,
     /// What it told last is too old to count: so there are no claims.
     pub expired: bool,
 }

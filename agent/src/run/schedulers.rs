@@ -5,8 +5,10 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use contador_schemas::mapping::Rules;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::RunError;
@@ -17,6 +19,9 @@ use crate::owners::kubernetes::{Kubernetes, Options};
 use crate::owners::slurm::{NodeDevice, SlurmOptions, SlurmWatch};
 use crate::owners::{DeviceId, mapping};
 use crate::sensors::GpuIdentity;
+
+/// How often is looked whether a scheduler has answered.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Those that are asked.
 #[derive(Debug, Default)]
@@ -54,6 +59,26 @@ impl Schedulers {
     pub fn snapshots(&self) -> Vec<Arc<Snapshot>> {
         let kubernetes = self.kubernetes.as_ref().map(Kubernetes::snapshot);
         kubernetes.into_iter().chain(self.slurm.as_ref().map(SlurmWatch::snapshot)).collect()
+    }
+
+    /// The same, as soon as all have told what there is, or that they can't; when some have not by `deadline`, that is their
+    /// fault.
+    pub async fn asked(&self, deadline: Instant) -> Vec<Arc<Snapshot>> {
+        loop {
+            let mut told = self.snapshots();
+            let is_silent = |told: &Snapshot| told.waiting || (told.told_ms == 0 && told.fault.is_none());
+            let is_late = Instant::now() >= deadline;
+            if is_late {
+                for silent in told.iter_mut().filter(|told| is_silent(told)) {
+                    let silent = Arc::make_mut(silent);
+                    silent.fault.get_or_insert_with(|| "a scheduler has not answered yet".to_owned());
+                }
+            }
+            if is_late || !told.iter().any(|told| is_silent(told)) {
+                return told;
+            }
+            tokio::time::sleep_until((Instant::now() + LOOK).min(deadline)).await;
+        }
     }
 
     /// Who holds which device by these snapshots, with who pays by these rules. A device that this node does not know (yet)

@@ -112,7 +112,8 @@ impl Kubernetes {
             join: Join::default(),
             version: None,
         };
-        let (sender, snapshot) = tokio::sync::watch::channel(Arc::new(Snapshot::default()));
+        let (sender, snapshot) =
+            tokio::sync::watch::channel(Arc::new(Snapshot { waiting: true, ..Snapshot::default() }));
         let resources = Resources::new(&resources);
         tasks.spawn(async move { kubelet::follow(&socket, resources, interval, listing).await });
         if let Some(api) = api {
@@ -171,6 +172,9 @@ impl Publisher {
         snapshot.claims = self.join.claims(allocations, told, &pods, now);
         snapshot.ended = self.join.ended().to_vec();
         snapshot.expired = !counts;
+        let kubelet = listing.told.is_some() || listing.outage.is_some();
+        let server = self.node.is_none() || pods.told || pods.outage.is_some();
+        snapshot.waiting = !(kubelet && server);
         if self.version != Some(pods.version()) {
             self.version = Some(pods.version());
             snapshot.works = pods.works();
@@ -226,14 +230,14 @@ mod tests {
         let (told, second) = (Instant::now(), Duration::from_secs(1));
         let mut snapshot = Snapshot::default();
         publisher.publish(&mut snapshot, told);
-        assert_eq!(snapshot, Snapshot::default());
+        assert_eq!(snapshot, Snapshot { waiting: true, ..Snapshot::default() });
         let outage = Some(Outage { since: told + second, reason: "down".into() });
         sender.send_replace(Listing { outage, ..listing(told) });
         for (age, claims) in [(1, 1), (59, 1), (60, 0), (600, 0)] {
             publisher.publish(&mut snapshot, told + second * age);
             let fault = format!("down (for {} s)", age - 1);
             assert_eq!((snapshot.claims.len(), snapshot.told_ms, snapshot.fault.clone()), (claims, 5, Some(fault)));
-            assert_eq!(snapshot.expired, claims == 0);
+            assert_eq!((snapshot.expired, snapshot.waiting), (claims == 0, false));
         }
         // Nothing fails: the list of a slow interval counts.
         sender.send_replace(listing(told));
@@ -245,10 +249,13 @@ mod tests {
     fn a_node_that_the_server_does_not_know_is_said() {
         let (mut publisher, listings, pods) = publisher(Some("n1"));
         listings.send_replace(listing(Instant::now()));
+        let mut early = Snapshot::default();
+        publisher.publish(&mut early, Instant::now());
+        assert!(early.waiting, "the server has said nothing");
         pods.send_modify(|pods| pods.replace(vec![]));
         let mut snapshot = Snapshot::default();
         publisher.publish(&mut snapshot, Instant::now());
-        assert_eq!(snapshot.claims.len(), 1);
+        assert_eq!((snapshot.claims.len(), snapshot.waiting), (1, false));
         assert!(snapshot.fault.as_ref().is_some_and(|fault| fault.contains("\"n1\"")), "{snapshot:?}");
         let pod = Pod { uid: "1".into(), namespace: "lab".into(), name: "a".into(), ..Pod::default() };
         pods.send_modify(|pods| pods.put(pod));
