@@ -43,6 +43,17 @@ pub struct Claim {
     pub holder: Named,
 }
 
+/// Somebody held a device until an end that was told afterwards.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Ended {
+    /// The device.
+    pub device: DeviceId,
+    /// Who.
+    pub holder: Named,
+    /// When that was, Unix milliseconds.
+    pub at_ms: i64,
+}
+
 /// What a scheduler told last. Whoever has a claim holds now: what has ended, or is suspended, has none. A suspended job is
 /// still among the works, with a label that says so ([`slurm::is_suspended`](super::slurm::is_suspended)): its processes hold
 /// nothing.
@@ -52,10 +63,16 @@ pub struct Snapshot {
     pub told_ms: i64,
     /// Who holds what.
     pub claims: Vec<Claim>,
+    /// Who has held what, of those whose end is known, as long as the scheduler goes on listing them.
+    pub ended: Vec<Ended>,
     /// Whose processes are, by the scheduler's own id of the work: a pod's UID, or a container's id; a Slurm job's number.
     pub works: HashMap<String, Named>,
     /// Why it could not be told again.
     pub fault: Option<String>,
+    /// Some of those that are asked for it have neither answered nor failed yet.
+    pub waiting: bool,
+    /// What it told last is too old to count: so there are no claims.
+    pub expired: bool,
 }
 
 /// What a scheduler knows a work by.
@@ -71,6 +88,15 @@ pub fn identify(owner: &mut Owner, work: &Owner, is_told: bool) {
             owner.set(name, value);
         }
     }
+}
+
+/// Whether both are the same pod's container or the same job, whoever pays for it.
+pub fn is_same_work(one: &Owner, other: &Owner) -> bool {
+    WORK.iter().all(|name| field(one, name) == field(other, name))
+}
+
+fn field<'o>(owner: &'o Owner, name: &str) -> &'o str {
+    owner.attributes().into_iter().find(|(field, _)| *field == name).map_or("", |(_, value)| value)
 }
 
 /// Whether a process of this owner is one of the pod or job that was given something: whether it says the same as `given` does.
