@@ -16,7 +16,7 @@ pub enum OwnerKind {
     Workload,
     /// Nobody held the device.
     Idle,
-    /// The part of a device that no partition profile can use.
+    /// The part of a device that no MIG instance covers; all of it where MIG is on and nothing was made.
     Stranded,
     /// A process held the device, but nothing says whose it is.
     Unattributed,

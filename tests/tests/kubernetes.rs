@@ -8,12 +8,7 @@ use contador_agent::owners::claim::Snapshot;
 use contador_agent::owners::kubernetes::{ApiOptions, Kubernetes, Options};
 
 mod kube_support;
-mod node_support;
-mod nvml_support;
-use contador_schemas::names;
 use kube_support::{Cluster, Manner, Tls, held, holders, until};
-use node_support::{Agent, Kernel, attribute, points, whole};
-use nvml_support::Simulator;
 
 const GPU: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
 const OTHER: &str = "GPU-77777777-d33d-2b2c-524d-9e3d8d2b8a77";
@@ -216,55 +211,4 @@ async fn the_api_server_is_reached_by_tls_with_a_token_that_changes() {
     assert!(fault(&snapshot).contains("token is not valid") && !fault(&snapshot).contains("first"), "{snapshot:?}");
     std::fs::write(&token, "second\n").unwrap();
     until(&kubernetes, |snapshot| is_told(snapshot) && snapshot.fault.is_none()).await;
-}
-
-/// The whole node: what the kubelet says is in the ledger's minutes, though no process works on the GPUs.
-#[tokio::test]
-async fn the_ledger_has_what_the_kubelet_says() {
-    let cluster = Cluster::replay("shared", "running").await;
-    let gpus = [GPU, OTHER].map(|uuid| format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{uuid}\"\n"));
-    let simulator = Simulator::new(&gpus.concat());
-    let (kernel, state) = (Kernel::new(), tempfile::tempdir().unwrap());
-    let socket = cluster.kubelet.socket();
-    let mut agent =
-        Agent::start(state.path(), &simulator.path(), &kernel, |config| config.kubernetes.socket = socket).await;
-    const START: i64 = 1_790_000_040_000;
-    // The first minutes may be over before the kubelet has been asked.
-    for minute in 0..1_000 {
-        for second in 0..60 {
-            let passed_ms = (minute * 60 + second) * 1_000;
-            simulator.hold_clock(u64::try_from(passed_ms).unwrap());
-            agent.node.tick(START + passed_ms).await;
-            tokio::task::yield_now().await;
-        }
-        let handed_on = agent.handed_on().await;
-        let known: std::collections::BTreeMap<String, String> = points(&handed_on, names::OWNER_INFO)
-            .iter()
-            .map(|point| {
-                let parts = [names::NAMESPACE, names::POD, names::CONTAINER].map(|name| attribute(point, name));
-                let kind = attribute(point, names::OWNER_KIND);
-                let called = if parts[1].is_empty() { kind.to_owned() } else { parts.join("/") };
-                (attribute(point, names::OWNER_ID).to_owned(), called)
-            })
-            .collect();
-        let shares: std::collections::BTreeMap<(String, String), u64> = points(&handed_on, names::LEDGER_SHARE)
-            .iter()
-            .map(|point| {
-                let owner = known[attribute(point, names::OWNER_ID)].clone();
-                ((attribute(point, names::HW_ID).to_owned(), owner), whole(point))
-            })
-            .collect();
-        let of = |device: &str, owner: &str| shares.get(&(device.to_owned(), owner.to_owned())).copied().unwrap_or(0);
-        if of(OTHER, "unmetered") + of(OTHER, "idle") > 0 || shares.is_empty() {
-            continue;
-        }
-        assert_eq!(of(GPU, "vision/train-0/main") + of(GPU, "idle"), 60_000, "{shares:?}");
-        // Two of three replicas, to the millisecond of each tick.
-        assert!(of(GPU, "vision/train-0/main").abs_diff(40_000) <= 60, "{shares:?}");
-        for container in ["web/serve/server", "web/serve/draft"] {
-            assert_eq!(of(OTHER, container), 30_000, "{shares:?}");
-        }
-        return;
-    }
-    panic!("the kubelet's word never comes");
 }

@@ -126,10 +126,13 @@ async fn instances_are_sampled_and_booked_as_parts_of_their_gpu() {
         "{message}"
     );
 
+    // Nothing of the change is in the next minute but one.
+    let nanos = u64::try_from(MINUTE_MS).unwrap() * 1_000_000;
+    let minute = (changed.time_unix_nano / nanos + 2) * nanos;
     // Whole minutes later each is booked with its part of the GPU: together they have its time, and the process its own.
     until(&mut node, &mut all, &|all| {
-        let last = of_kind(all, Kind::Ledger, names::LEDGER_SHARE);
-        last.iter().any(|point| point.start_time_unix_nano >= u64::try_from(START + 2 * MINUTE_MS).unwrap() * 1_000_000)
+        let booked = of_kind(all, Kind::Ledger, names::LEDGER_SHARE);
+        booked.iter().any(|point| point.start_time_unix_nano >= minute)
     })
     .await;
     let rows = of_kind(&all, Kind::Ledger, names::LEDGER_SHARE);
@@ -138,7 +141,7 @@ async fn instances_are_sampled_and_booked_as_parts_of_their_gpu() {
     for row in &rows {
         let Some(Value::AsInt(share)) = row.value else { panic!("no whole number: {row:?}") };
         *minutes.entry(row.start_time_unix_nano).or_default() += share;
-        if row.start_time_unix_nano == u64::try_from(START + 2 * MINUTE_MS).unwrap() * 1_000_000 {
+        if row.start_time_unix_nano == minute {
             last.insert((attribute(row, names::HW_ID), attribute(row, names::OWNER_KIND)), share);
         }
     }
@@ -148,10 +151,10 @@ async fn instances_are_sampled_and_booked_as_parts_of_their_gpu() {
     let infos = of_kind(&all, Kind::Samples, names::DEVICE_INFO);
     let profile = infos.iter().rev().find(|info| attribute(info, names::HW_ID) == one).unwrap();
     assert_eq!(attribute(profile, names::MIG_PROFILE), "1g.10gb");
-    // Of each second 1000 / 7 ms, and what no instance covers has the rest.
+    // A seventh, and what no instance covers has the rest.
     let stranded = last[&(GPU.to_owned(), "stranded".to_owned())];
     assert_eq!(last.into_values().collect::<Vec<_>>(), [stranded, 60_000 - stranded]);
-    assert!((60_000 - stranded - 60_000 / 7).abs() <= 60, "{stranded}");
+    assert!((60_000 - stranded - 60_000 / 7).abs() <= 1, "{stranded}");
     // The energy is the board's counter's, to the millijoule, which has not risen since the clock was held.
     let booked: i64 = of_kind(&all, Kind::Ledger, names::LEDGER_ENERGY)
         .iter()

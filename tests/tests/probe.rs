@@ -8,7 +8,9 @@ use contador_tests::hung_mount::HungMount;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+mod kube_support;
 mod nvml_support;
+use kube_support::{Cluster, Manner};
 use nvml_support::Simulator;
 
 fn probe(simulator: &Simulator, scenario: &str) -> Command {
@@ -350,4 +352,71 @@ fn which_rule_decided_is_said_of_each_owner() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("agent.toml:3: unknown key namspace, expected one of environment, "), "{said}");
+}
+
+/// A pod that was given a GPU holds it in the probe, too, though it has no process there; and a kubelet that does not answer is said
+/// to be so, and holds up nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_given_a_gpu_is_shown_without_a_process() {
+    let cluster = Cluster::replay("ledger", "shared").await;
+    let simulator = Simulator::without_scenario();
+    let uuids = ["5d5ba0d6", "77777777", "88888888"].map(|start| format!("GPU-{start}-d33d-2b2c-524d-9e3d8d2b8a77"));
+    let entry = format!("given-{}", std::process::id());
+    let process = format!("[[gpu.process]]\nenviron = \"CONTADOR_SIM_GPU={entry}\"\n");
+    let gpu = |uuid: &String| format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{uuid}\"\n");
+    // The last one has a process, of somebody who was not given it.
+    let scenario = uuids.iter().map(gpu).collect::<String>() + &process;
+    let labels = [("CONTADOR_SIM_GPU", entry.as_str()), ("CONTADOR_OWNER_PROJECT", "other")];
+    let _held = Running(Command::new("sleep").arg("600").envs(labels).spawn().unwrap());
+    let config = format!(
+        "[kubernetes]\nsocket = {:?}\napi = {:?}\n[[owners.rule]]\nname = \"teams\"\n\
+         match = {{ \"k8s.label.team\" = \"*\" }}\nset = {{ project = \"{{k8s.label.team}}\", experiment = \"{{container}}\" }}\n",
+        cluster.kubelet.socket(),
+        cluster.api.url()
+    );
+    simulator.file("agent.toml", &config);
+    let path = simulator.path().with_file_name("agent.toml");
+    let probe = || {
+        let mut command = probe(&simulator, &scenario);
+        command.arg("--config").arg(&path);
+        command
+    };
+    let report = json(&mut probe());
+    let devices = report["gpus"]["value"]["devices"].as_array().unwrap();
+    let given = |device: &Value| -> Vec<(String, Option<u64>, bool)> {
+        let given = device["given"].as_array().unwrap().iter();
+        let mut given: Vec<_> = given
+            .map(|of| {
+                (of["label"].as_str().unwrap().to_owned(), of["ppm"].as_u64(), of["has_process"].as_bool().unwrap())
+            })
+            .collect();
+        given.sort();
+        given
+    };
+    let is = |label: &str, ppm, has_process| (label.to_owned(), ppm, has_process);
+    assert_eq!(given(&devices[0]), []);
+    assert_eq!(given(&devices[1]), [is("web/draft", Some(500_000), false), is("web/server", Some(250_000), false)]);
+    assert_eq!(given(&devices[2]), [is("lab/left", None, false), is("lab/right", None, false)]);
+    let owners = devices[1]["owners"].as_array().unwrap();
+    assert_eq!(owners.len(), 2, "{owners:?}");
+    for owner in owners {
+        assert_eq!((&owner["rules"], &owner["kind"]), (&serde_json::json!(["teams"]), &"workload".into()), "{owner}");
+    }
+    assert_eq!(report["schedulers_silent"], serde_json::json!([]));
+    let text = table(&mut probe(), 120);
+    for line in [
+        "GPU 1: given to web/server, no process",
+        "GPU 1: given to web/draft, no process",
+        "owners by rule \"teams\": lab/left, lab/right, web/draft, web/server",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+    }
+    assert!(row(&text, "0").ends_with("nobody") && !text.contains("owners: "), "{text}");
+
+    cluster.kubelet.answer(Manner::Never);
+    let report = json(&mut probe());
+    let silent = report["schedulers_silent"][0].as_str().unwrap();
+    assert!(silent.starts_with("kubelet at ") && silent.contains("no answer within 2 s"), "{silent}");
+    assert_eq!(report["gpus"]["value"]["devices"][1]["owners"], serde_json::json!([]));
+    assert!(table(&mut probe(), 120).contains("\nowners: kubelet at "));
 }

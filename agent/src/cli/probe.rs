@@ -35,7 +35,9 @@ pub(super) fn main(args: &ProbeArgs) -> anyhow::Result<()> {
     let library = args.driver.library(&config)?;
     let screen = Screen::of(if args.json { Form::Json } else { Form::Table });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let inside = runtime.enter();
     let mut prober = Prober::start(&config, library).context("cannot start the threads of the sensors")?;
+    drop(inside);
     let result = runtime.block_on(async {
         let Some(interval) = args.watch else {
             return print(&screen.whole(&prober.take(PATIENCE).await?));

@@ -76,13 +76,23 @@ pub struct Roots {
     pub nvml: Option<PathBuf>,
 }
 
-/// How the kubelet is asked.
+/// How Kubernetes is asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Kubernetes {
-    /// Its socket.
+    /// The kubelet's socket.
     pub socket: PathBuf,
     /// The node's name in Kubernetes.
     pub node: String,
+    /// URL of the API server; absent: as a pod finds it, if this is one.
+    pub api: Option<String>,
+    /// The file with the bearer token for it; absent: the pod's, if this is one.
+    pub token_file: Option<PathBuf>,
+    /// The file with the certificates of its authority; absent: the pod's, if this is one.
+    pub ca_file: Option<PathBuf>,
+    /// Resources that are GPUs, beside NVIDIA's: names, or beginnings that end with `*`.
+    pub resources: Vec<String>,
+    /// How long the kubelet's last word counts when it does not answer.
+    pub keep_for: Duration,
 }
 
 /// How Slurm's controller is asked.
@@ -125,7 +135,7 @@ pub struct Config {
     pub mounts: MountOptions,
     /// Whether serial numbers of GPUs are read and sent.
     pub serial_numbers: bool,
-    /// How the kubelet is asked.
+    /// How Kubernetes is asked.
     pub kubernetes: Kubernetes,
     /// How Slurm's controller is asked.
     pub slurm: Slurm,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::Compression;
 use super::key::{About, Default, Key, keys};
 use super::read::{
-    address, choice, count_to, endpoint, flag, interval, mount_interval, name, path, places, push_size, size_from,
-    texts, timeout,
+    address, api, choice, count_to, endpoint, flag, interval, name, path, places, push_size, resources, size_from,
+    texts, timeout, to_an_hour,
 };
 
 keys! {
@@ -61,7 +61,7 @@ keys! {
         path, "a file, or a name that the loader finds";
     /// Time between two probes of a mount. A probe that is not back by the next one makes its mount unreachable. NFS counters
     /// are read as often.
-    MOUNT_INTERVAL: Duration = "sensors.mount_interval", Default::Text("5s"), mount_interval, "a duration from 1s to 1h";
+    MOUNT_INTERVAL: Duration = "sensors.mount_interval", Default::Text("5s"), to_an_hour, "a duration from 1s to 1h";
     /// Most mounts that are probed, each by a thread of its own; the rest is left out, and said once in the log. 0 switches
     /// it off.
     MAX_MOUNTS: usize = "sensors.max_mounts", Default::Whole(64), count_to::<1_024>, "a number from 0 to 1024";
@@ -76,6 +76,23 @@ keys! {
     /// Name of this node in Kubernetes.
     KUBE_NODE: String = "kubernetes.node", Default::Found("node", "gpu-node-17"), name,
         "a name of this node of at most 256 bytes without control characters", variable "NODE_NAME";
+    /// The API server, which tells pods with their labels and their ends. Without one, the kubelet's word alone counts.
+    KUBE_API: String = "kubernetes.api", Default::Found("in a pod what the kubelet tells it, else none", "https://10.96.0.1:443"),
+        api, "an URL such as https://10.96.0.1:443";
+    /// The bearer token that is shown to the API server, read again for each question.
+    KUBE_TOKEN: PathBuf = "kubernetes.token_file",
+        Default::Found("the service account's in a pod and over https, else none",
+            "/var/run/secrets/kubernetes.io/serviceaccount/token"), path, "a file";
+    /// The certificates (PEM) of the authority that the API server's is checked with, read again for each question.
+    KUBE_CA: PathBuf = "kubernetes.ca_file",
+        Default::Found("the service account's in a pod, else none", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"),
+        path, "a file";
+    /// Resources that are GPUs, beside those whose names begin with nvidia.com/: names, or beginnings that end with *. The
+    /// device plugin must call devices by UUID or minor number, as NVIDIA's do.
+    KUBE_RESOURCES: Vec<String> = "kubernetes.resources", Default::List(&[]), resources,
+        "a list of names of resources, such as example.com/gpu or example.com/gpu-*";
+    /// How long the kubelet's last word counts when it does not answer. From then on nobody holds a GPU by it.
+    KUBE_KEEP: Duration = "kubernetes.keep_for", Default::Text("1m"), to_an_hour, "a duration from 1s to 1h";
     /// The program that asks Slurm's controller about the jobs of this node, of new and changed jobs only. Where there
     /// is no such program, nobody looks for jobs; where Slurm has no jobs, it is never run.
     SCONTROL: PathBuf = "slurm.scontrol", Default::Text("scontrol"), path, "a file, or a name that PATH has";

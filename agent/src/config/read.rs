@@ -12,6 +12,9 @@ use crate::owners::label;
 /// Without more words than the key has itself.
 const KEY: &str = "";
 
+/// Longest name of a resource: a domain of 253 bytes, a slash, and 63.
+const MAX_RESOURCE_BYTES: usize = 317;
+
 fn text(written: &Written) -> Result<&str, &'static str> {
     match written {
         Written::Text(text) => Ok(text),
@@ -74,6 +77,14 @@ pub(super) fn endpoint(written: &Written) -> Result<String, &'static str> {
     }
 }
 
+/// A server that may be behind a proxy, and then has a path.
+pub(super) fn api(written: &Written) -> Result<String, &'static str> {
+    let text = text(written)?;
+    let uri: http::Uri = text.parse().map_err(|_| KEY)?;
+    let is_one = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && uri.query().is_none();
+    is_one.then(|| text.trim_end_matches('/').to_owned()).ok_or(KEY)
+}
+
 pub(super) fn choice(written: &Written) -> Result<Compression, &'static str> {
     match text(written)? {
         "zstd" => Ok(Compression::Zstd),
@@ -94,7 +105,7 @@ pub(super) fn flag(written: &Written) -> Result<bool, &'static str> {
     }
 }
 
-pub(super) fn mount_interval(written: &Written) -> Result<Duration, &'static str> {
+pub(super) fn to_an_hour(written: &Written) -> Result<Duration, &'static str> {
     let interval = duration(with_unit(written)?)?;
     if (1..=3_600).contains(&interval.as_secs()) && interval <= Duration::from_secs(3_600) {
         Ok(interval)
@@ -120,4 +131,15 @@ pub(super) fn texts(written: &Written) -> Result<Vec<String>, &'static str> {
 pub(super) fn places(written: &Written) -> Result<Vec<PathBuf>, &'static str> {
     let places: Vec<PathBuf> = texts(written)?.into_iter().map(PathBuf::from).collect();
     if places.iter().all(|place| place.is_absolute()) { Ok(places) } else { Err(KEY) }
+}
+
+/// As Kubernetes has them: a domain, a slash and a name, here with a `*` at the end or without.
+pub(super) fn resources(written: &Written) -> Result<Vec<String>, &'static str> {
+    let list = texts(written)?;
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-._/".contains(sign);
+    let is_one = |name: &String| {
+        let start = name.strip_suffix('*').unwrap_or(name);
+        name.len() <= MAX_RESOURCE_BYTES && !start.is_empty() && start.chars().all(is_plain)
+    };
+    if list.iter().all(is_one) { Ok(list) } else { Err(KEY) }
 }

@@ -54,6 +54,30 @@ fn a_fault_has_its_file_line_value_and_expectation() {
             "[sensors]\nexclude_mounts = [\"/data\", \"var/lib\"]",
             "agent.toml:2: sensors.exclude_mounts is [\"/data\", \"var/lib\"], expected a list of absolute paths",
         ),
+        (
+            "[kubernetes]\napi = \"10.96.0.1:443\"",
+            "agent.toml:2: kubernetes.api is \"10.96.0.1:443\", expected an URL such as https://10.96.0.1:443",
+        ),
+        (
+            "[kubernetes]\napi = \"https://k8s:6443/?a=b\"",
+            "agent.toml:2: kubernetes.api is \"https://k8s:6443/?a=b\", expected an URL such as https://10.96.0.1:443",
+        ),
+        ("[kubernetes]\ntoken_file = true", "agent.toml:2: kubernetes.token_file is true, expected a file"),
+        ("[kubernetes]\nca_file = \"\"", "agent.toml:2: kubernetes.ca_file is \"\", expected a file"),
+        (
+            "[kubernetes]\nresources = [\"example.com/gpu\", \"*\"]",
+            "agent.toml:2: kubernetes.resources is [\"example.com/gpu\", \"*\"], expected a list of names of resources, \
+             such as example.com/gpu or example.com/gpu-*",
+        ),
+        (
+            "[kubernetes]\nresources = [\"*.com/gpu\"]",
+            "agent.toml:2: kubernetes.resources is [\"*.com/gpu\"], expected a list of names of resources, \
+             such as example.com/gpu or example.com/gpu-*",
+        ),
+        (
+            "[kubernetes]\nkeep_for = \"2h\"",
+            "agent.toml:2: kubernetes.keep_for is \"2h\", expected a duration from 1s to 1h",
+        ),
         ("http = 3", "agent.toml:1: http is 3, expected a table: [http]"),
         (
             "x = 1\n[spol]\ndir = \"/\"",
@@ -75,6 +99,20 @@ fn a_fault_has_its_file_line_value_and_expectation() {
     }
     assert!(fault("node = \"a\"\nnode = \"b\"").starts_with("agent.toml:2: "));
     assert!(fault("node = ").starts_with("agent.toml:1: "));
+}
+
+#[test]
+fn where_kubernetes_is_asked_can_be_said() {
+    let text = "[kubernetes]\napi = \"https://rancher/k8s/c-1/\"\ntoken_file = \"/t\"\nca_file = \"/c\"\n\
+                resources = [\"example.com/gpu\", \"example.com/gpu-*\"]\nkeep_for = \"90s\"";
+    let said = parse(text).unwrap().kubernetes;
+    assert_eq!(said.api.as_deref(), Some("https://rancher/k8s/c-1"));
+    assert_eq!((said.token_file, said.ca_file), (Some(PathBuf::from("/t")), Some(PathBuf::from("/c"))));
+    assert_eq!(said.resources, ["example.com/gpu", "example.com/gpu-*"]);
+    assert_eq!(said.keep_for, Duration::from_secs(90));
+    let default = parse("").unwrap().kubernetes;
+    assert_eq!((default.api, default.token_file, default.ca_file), (None, None, None));
+    assert!(default.resources.is_empty() && default.keep_for == Duration::from_secs(60));
 }
 
 /// D18: an interval without a unit is refused, and so is one that would sample without end.
@@ -201,7 +239,11 @@ fn the_example_is_the_default() {
     defaults.spool_dir.clone_from(&shown.spool_dir);
     defaults.roots.nvml.clone_from(&shown.roots.nvml);
     defaults.telemetry.clone_from(&shown.telemetry);
-    defaults.kubernetes.node.clone_from(&shown.kubernetes.node);
+    let (known, found) = (&mut defaults.kubernetes, &shown.kubernetes);
+    known.node.clone_from(&found.node);
+    known.api.clone_from(&found.api);
+    known.token_file.clone_from(&found.token_file);
+    known.ca_file.clone_from(&found.ca_file);
     assert_eq!((shown.rules.rules.len(), shown.rules.default.len()), (2, 1));
     defaults.rules.clone_from(&shown.rules);
     assert_eq!(shown, defaults);

@@ -33,7 +33,7 @@ impl Health {
         self.0.write().unwrap_or_else(PoisonError::into_inner).ready = state;
     }
 
-    /// Says what is wrong with single devices, of which the others don't know.
+    /// Says what is wrong with single devices and schedulers, of which the others don't know.
     pub fn set_remarks(&self, remarks: Vec<String>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remarks = remarks;
     }
@@ -43,7 +43,7 @@ impl Health {
         self.0.read().unwrap_or_else(PoisonError::into_inner).ready.clone()
     }
 
-    /// What is wrong with single devices.
+    /// What is wrong with single devices and schedulers.
     pub fn remarks(&self) -> Vec<String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).remarks.clone()
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::share;
-use super::split::apportion;
-use super::tick::Holder;
+use super::split::{FINE, Rounding, apportion};
+use super::tick::{Holder, PPM};
 
 /// Milliseconds in a minute.
 pub const MINUTE_MS: i64 = 60_000;
@@ -32,6 +32,28 @@ pub struct Account {
     /// (idle, stranded, unmetered) it is 0.
     #[serde(default)]
     pub idle_ms: u64,
+    /// Of share, busy time and energy, what is less than a whole unit, in parts of [`FINE`]. Nothing when the minute is
+    /// closed.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub odd: [u64; 3],
+}
+
+impl Account {
+    /// Adds parts of share, busy time and energy.
+    fn add(&mut self, parts: [u128; 3]) {
+        let whole = [&mut self.share_ms, &mut self.busy_ms, &mut self.energy_mj];
+        for ((whole, odd), part) in whole.into_iter().zip(&mut self.odd).zip(parts) {
+            let sum = u128::from(*odd) + part;
+            *whole = whole.saturating_add(u64::try_from(sum / FINE).unwrap_or(u64::MAX));
+            *odd = u64::try_from(sum % FINE).unwrap_or(0);
+        }
+    }
+
+    /// Whether it is nobody's, and nothing.
+    fn is_void(&self) -> bool {
+        let nobody = matches!(self.owner.kind, OwnerKind::Idle | OwnerKind::Stranded);
+        nobody && (self.share_ms, self.busy_ms, self.energy_mj) == (0, 0, 0)
+    }
 }
 
 /// A minute that is over.
@@ -57,32 +79,25 @@ impl ClosedMinute {
     }
 }
 
+fn is_nothing(odd: &[u64; 3]) -> bool {
+    *odd == [0; 3]
+}
+
 /// The minute that is not over yet.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct OpenMinute {
     accounts: BTreeMap<Uuid, Account>,
-    /// Busy time not yet given to anybody, in millionths of a millisecond; below a million.
-    busy_carry: u64,
 }
 
 /// A piece of time within one minute, with what it took.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// Its start, Unix milliseconds; says whose turn the odd millisecond is.
-    pub start_ms: i64,
     /// Its length in milliseconds.
     pub length_ms: u64,
-    /// What there is of it to share, in milliseconds: all of it, or of a part of a GPU, its part.
-    pub share_ms: u64,
-    /// Energy in millijoules.
-    pub energy_mj: u64,
-}
-
-impl Piece {
-    /// Says in which order odd units go round.
-    pub(super) fn rotation(&self) -> u64 {
-        u64::try_from(self.start_ms).unwrap_or(0)
-    }
+    /// What there is of it to share: all of it, or of a part of a GPU, its part; in parts of a millisecond, [`FINE`].
+    pub share: u128,
+    /// Energy in parts of a millijoule, [`FINE`].
+    pub energy: u128,
 }
 
 impl OpenMinute {
@@ -93,57 +108,65 @@ impl OpenMinute {
 
     /// Books a piece on those who held the device, or when nobody did, on `nobody`. See [`share`] for who has what.
     pub fn held(&mut self, piece: Piece, holders: &[Holder], utilization_ppm: Option<u32>, nobody: OwnerKind) {
-        let busy = u64::from(utilization_ppm.unwrap_or(0)) * piece.share_ms + self.busy_carry;
-        self.busy_carry = busy % 1_000_000;
-        let busy = busy / 1_000_000;
+        let busy = piece.share * u128::from(utilization_ppm.unwrap_or(0)) / u128::from(PPM);
         if holders.is_empty() {
             // Instances may cover all of their GPU.
-            if nobody != OwnerKind::Stranded || piece.share_ms > 0 {
+            if nobody != OwnerKind::Stranded || piece.share > 0 {
                 self.whole(nobody, piece, busy);
             }
             return;
         }
-        let rotation = piece.rotation();
         let parts: Vec<_> = holders.iter().map(|holder| holder.part).collect();
         let (mut weights, idle) = share::weights(&parts);
         let measured: Option<Vec<u64>> = holders.iter().map(|holder| holder.sm_ppm).collect();
         let measured = measured.filter(|uses| uses.iter().any(|&used| used > 0));
         let uses = measured.as_ref().unwrap_or(&weights);
-        let busy = apportion(busy, uses, rotation);
-        let energy = apportion(piece.energy_mj, uses, rotation);
+        let busy = apportion(busy, uses);
+        let energy = apportion(piece.energy, uses);
         weights.push(idle);
-        let share = apportion(piece.share_ms, &weights, rotation);
+        let share = apportion(piece.share, &weights);
         for (index, holder) in holders.iter().enumerate() {
             let account = self.account(holder.id, || holder.owner.clone());
             account.held_ms += piece.length_ms;
-            account.share_ms += share[index];
-            account.busy_ms += busy[index];
+            account.add([share[index], busy[index], energy[index]]);
             account.memory_mib_ms =
                 account.memory_mib_ms.saturating_add(holder.memory_mib.saturating_mul(piece.length_ms));
-            account.energy_mj = account.energy_mj.saturating_add(energy[index]);
             if utilization_ppm == Some(0) {
                 account.idle_ms += piece.length_ms;
             }
         }
         let left = share.last().copied().unwrap_or(0);
         if left > 0 {
-            self.whole(OwnerKind::Idle, Piece { share_ms: left, energy_mj: 0, ..piece }, 0);
+            self.whole(OwnerKind::Idle, Piece { share: left, energy: 0, ..piece }, 0);
         }
     }
 
-    /// Ends the minute that began at `start_ms`, and begins the next.
-    pub fn close(&mut self, start_ms: i64, simulated: bool) -> ClosedMinute {
-        let accounts = std::mem::take(self).accounts.into_values().collect();
+    /// Ends the minute that began at `start_ms`, and begins the next. The roundings of share and energy are those of the GPU
+    /// and all its instances together; busy time, whose sum may be odd, is never more than the device's share.
+    pub fn close(&mut self, start_ms: i64, simulated: bool, [share, energy]: &mut [Rounding; 2]) -> ClosedMinute {
+        let mut accounts: Vec<Account> = std::mem::take(self).accounts.into_values().collect();
+        for account in &mut accounts {
+            account.share_ms += share.take(account.odd[0]);
+            account.energy_mj = account.energy_mj.saturating_add(energy.take(account.odd[2]));
+        }
+        let sum = |of: fn(&Account) -> u64| accounts.iter().map(of).sum::<u64>();
+        let mut room = sum(|account| account.share_ms).saturating_sub(sum(|account| account.busy_ms));
+        let mut busy = Rounding::of_minute(start_ms);
+        for account in &mut accounts {
+            let unit = busy.take(account.odd[1]).min(room);
+            account.busy_ms += unit;
+            room -= unit;
+            account.odd = [0; 3];
+        }
+        accounts.retain(|account| !account.is_void());
         ClosedMinute { device: String::new(), start_ms, simulated, accounts }
     }
 
-    fn whole(&mut self, kind: OwnerKind, piece: Piece, busy_ms: u64) {
+    fn whole(&mut self, kind: OwnerKind, piece: Piece, busy: u128) {
         let owner = Owner::of_kind(kind);
         let account = self.account(owner.id(), || owner);
         account.held_ms += piece.length_ms;
-        account.share_ms += piece.share_ms;
-        account.busy_ms += busy_ms;
-        account.energy_mj = account.energy_mj.saturating_add(piece.energy_mj);
+        account.add([piece.share, busy, piece.energy]);
     }
 
     fn account(&mut self, id: Uuid, owner: impl FnOnce() -> Owner) -> &mut Account {

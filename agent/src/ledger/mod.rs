@@ -18,6 +18,7 @@ pub mod timeline;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use contador_schemas::owner::Owner;
 use serde::{Deserialize, Serialize};
 
 pub use checkpoint::{CheckpointError, CheckpointFile};
@@ -58,6 +59,14 @@ impl Ledger {
         let timeline = self.timelines.entry(device.clone()).or_default();
         if !timeline.tick(tick, interval, &mut |minute| self.pending.push(minute.of(&device))) {
             self.ignored_ticks += 1;
+        }
+    }
+
+    /// Says when `owner` has stopped holding `device` (a GPU, or an instance of it), in Unix milliseconds: to be called before
+    /// a [`tick`](Self::tick) of the GPU, which no longer has him there if it is so.
+    pub fn end(&mut self, gpu: &str, device: &str, owner: &Owner, at_ms: i64) {
+        if let Some(timeline) = self.timelines.get_mut(gpu) {
+            timeline.end((device != gpu).then_some(device), owner, at_ms);
         }
     }
 
@@ -114,7 +123,8 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod properties;
-
+mod cases;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod properties;

@@ -14,6 +14,9 @@
 //! somebody's is above 0: also to who has no part of the time. Otherwise they go by the parts above, without idle's:
 //! nothing was done there. A device that nobody holds gives both to idle. Memory is whose processes have it.
 //!
+//! Parts are counted in trillionths of a millisecond and of a millijoule, and rounded once, at the minute's end
+//! ([`super::split`]): each owner's are less than a unit off what is exactly his, and sum to the whole.
+//!
 //! A GPU that is split by MIG ([`super::slices`]) has its time divided among its instances and what none of them covers,
 //! by weight; each of these is a device, whose holders divide what it has by the rules above. Its energy goes to the
 //! instances by weight times activity, where the driver tells every one's activity and one is above 0, else by weight. What no
@@ -65,7 +68,8 @@ mod tests {
     fn second(parts: &[Option<Part>]) -> (Vec<u64>, u64) {
         let (mut weights, idle) = weights(parts);
         weights.push(idle);
-        let mut shares = apportion(1000, &weights, 0);
+        let mut shares: Vec<u64> =
+            apportion(1000, &weights).into_iter().map(|share| u64::try_from(share).unwrap()).collect();
         let idle = shares.pop().unwrap();
         (shares, idle)
     }

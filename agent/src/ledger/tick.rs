@@ -6,7 +6,7 @@ use contador_schemas::owner::Owner;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::owners::claim::Part;
+use crate::owners::claim::{Part, complete, is_work_of};
 
 /// Parts per million in one.
 pub const PPM: u32 = 1_000_000;
@@ -78,48 +78,62 @@ impl Tick {
 
 /// Joins who was given a device with the processes on it: owner, bytes of device memory, and use of the multiprocessors, 0 to
 /// 100 percent. Who was given it twice has both parts. Who only has processes there has an even part when nobody was given
-/// the device, and none when others were.
+/// the device, and none when others were. Whose processes are those of a pod or a job that was given it, is that one holder.
 pub fn holders<'o>(
     given: impl IntoIterator<Item = (Part, &'o Owner)>,
     processes: impl IntoIterator<Item = (&'o Owner, u64, Option<f64>)>,
 ) -> Vec<Holder> {
     // A hash for each owner, and not for each process.
-    let mut found: BTreeMap<&Owner, Found> = BTreeMap::new();
+    let mut found: BTreeMap<&Owner, Found<'_>> = BTreeMap::new();
     for (part, owner) in given {
         let part_of = &mut found.entry(owner).or_default().part;
         *part_of = Some(part_of.map_or(part, |before| both(before, part)));
     }
     let otherwise = found.is_empty().then_some(Part::Even);
+    let given: Vec<&Owner> = found.keys().copied().collect();
     for (owner, memory_bytes, sm_percent) in processes {
         let sm_ppm = sm_percent.map(|percent| u64::from(ppm(percent / 100.0)));
-        let found = found.entry(owner).or_insert_with(|| Found { part: otherwise, ..Found::default() });
+        let holder = if found.contains_key(owner) { owner } else { holder_of(owner, &given).unwrap_or(owner) };
+        let found = found.entry(holder).or_insert_with(|| Found { part: otherwise, ..Found::default() });
         found.bytes = found.bytes.saturating_add(memory_bytes);
         found.sm_ppm = found.sm_ppm.zip(sm_ppm).map(|(sum, more)| sum + more);
+        if holder != owner {
+            found.processes.push(owner);
+        }
     }
     let mut holders: Vec<Holder> = found
         .into_iter()
-        .map(|(owner, Found { part, bytes, sm_ppm })| Holder {
-            id: owner.id(),
-            owner: owner.clone(),
-            part,
-            memory_mib: bytes >> 20,
-            sm_ppm,
+        .map(|(owner, Found { part, bytes, sm_ppm, processes })| {
+            let owner = complete(owner, &processes);
+            Holder { id: owner.id(), owner, part, memory_mib: bytes >> 20, sm_ppm }
         })
         .collect();
     holders.sort_by_key(|holder| holder.id);
     holders
 }
 
+/// Who was given the device, of those, that a process of this owner is of: the one with its container, or the only one.
+fn holder_of<'o>(process: &Owner, given: &[&'o Owner]) -> Option<&'o Owner> {
+    let mut fit = given.iter().copied().filter(|given| is_work_of(process, given));
+    let first = fit.next()?;
+    match fit.next() {
+        None => Some(first),
+        Some(_) => None,
+    }
+}
+
 /// What is known of one holder.
-struct Found {
+struct Found<'o> {
     part: Option<Part>,
     bytes: u64,
     sm_ppm: Option<u64>,
+    /// Owners of his processes that say more, or less, than he.
+    processes: Vec<&'o Owner>,
 }
 
-impl Default for Found {
+impl Default for Found<'_> {
     fn default() -> Self {
-        Self { part: None, bytes: 0, sm_ppm: Some(0) }
+        Self { part: None, bytes: 0, sm_ppm: Some(0), processes: Vec::new() }
     }
 }
 

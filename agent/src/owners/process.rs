@@ -1,8 +1,10 @@
 //! Whose a process is.
 //!
-//! The first of it and its ancestors whose environment names an owner decides. When none does, it is the work that its
-//! control group names ([`super::cgroup`]): a pod or a job as the schedulers know it, else a container by its id, the user who
-//! runs it and the program's name. When there is no such group either, it is that user and the program; and when the
+//! The first of it and its ancestors whose environment names an owner decides; but which pod or job it is, is what schedulers
+//! know of its control group ([`super::cgroup`]), so that it is joined with what that was given
+//! ([`is_work_of`](super::claim::is_work_of)). When no environment does, it is the work that its control group names: a pod or a
+//! job as the schedulers know it, else a container by its id (and its pod by the UID), the user who runs it and the program's
+//! name. When there is no such group either, it is that user and the program; and when the
 //! environment can't be read and the user has no name, it is *unattributed*. A process that does not exist, or is dead and only
 //! not collected yet, is nobody's; so is one of a suspended job, which holds nothing. Answers are kept by PID and start time, so
 //! that a reused PID is a new process; those without labels, also where nothing could be found out, are looked up again after a
@@ -22,7 +24,7 @@ use contador_schemas::owner::{Owner, OwnerKind};
 use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
-use super::{labels, slurm};
+use super::{claim, labels, slurm};
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
@@ -169,16 +171,21 @@ impl ProcessOwners {
 impl Known {
     /// Who it is by what the schedulers say now; `None` when its job is suspended.
     fn named(&self, users: &mut Users, schedulers: &[Arc<Snapshot>]) -> Option<Named> {
-        let of_work = self
-            .work
-            .as_ref()
-            .map(|work| told(work, schedulers).cloned().unwrap_or_else(|| untold(work, &self.alone, users)));
+        let is_told = self.work.as_ref().and_then(|work| told(work, schedulers));
+        let of_work =
+            self.work.as_ref().map(|work| is_told.cloned().unwrap_or_else(|| untold(work, &self.alone, users)));
         if of_work.as_ref().is_some_and(slurm::is_suspended) {
             return None;
         }
         let mut named = of_work.unwrap_or_else(|| Named { owner: self.alone.clone(), ..Named::default() });
         if let Some(said) = &self.said {
-            named.owner.clone_from(said);
+            let work = std::mem::replace(&mut named.owner, said.clone());
+            match self.work {
+                Some(Work::Pod { .. } | Work::SlurmJob { .. }) => {
+                    claim::identify(&mut named.owner, &work, is_told.is_some())
+                }
+                Some(Work::Container { .. }) | None => {}
+            }
         }
         Some(named)
     }
@@ -201,6 +208,7 @@ fn untold(work: &Work, alone: &Owner, users: &mut Users) -> Named {
     let container = match work {
         Work::Pod { uid, container } => {
             label("k8s.pod.uid", uid);
+            named.owner.pod.clone_from(uid);
             container.as_deref()
         }
         Work::SlurmJob { job, uid, .. } => {
@@ -337,7 +345,8 @@ mod tests {
         let alone = Owner { user: "ana".into(), command: "python3".into(), ..Owner::default() };
         let container = Owner { container: ID[..12].into(), ..alone.clone() };
         let found = owners.resolve(&pids, 0, &[]);
-        assert_eq!((&found[&5].owner, &found[&7].owner, &found[&8].owner), (&container, &container, &alone));
+        let in_pod = Owner { pod: pod_uid.into(), ..container.clone() };
+        assert_eq!((&found[&5].owner, &found[&7].owner, &found[&8].owner), (&in_pod, &container, &alone));
         assert_eq!(
             (found[&5].labels["k8s.pod.uid"].as_str(), found[&7].labels["container.runtime.name"].as_str()),
             (pod_uid, "docker")
@@ -352,7 +361,7 @@ mod tests {
         assert_eq!(owners.looks(), 5, "what schedulers say costs no look");
         assert_eq!((&found[&5].owner, &found[&6].owner, &found[&7].owner), (&pod, &job, &container));
         // The environment names the owner; what the scheduler knows of the work stays known.
-        assert_eq!((found[&9].owner.project.as_str(), found[&9].owner.job.as_str()), ("vision", ""));
+        assert_eq!(found[&9].owner, Owner { project: "vision".into(), ..job.clone() });
         assert_eq!(found[&9].labels["slurm.account"], "physics");
         // A container that is told by itself is more than its pod.
         let init = Owner { container: "init".into(), ..pod.clone() };

@@ -93,6 +93,9 @@ pub(super) fn part(report: &ProbeReport, gpus: &ProbeGpus, columns: u16) -> Stri
                 report.processes.get(&process.pid).map(|owner| format!(", {}", owner.label())).unwrap_or_default();
             out += &wrapped(&format!("{}: pid {}: {memory}{sm}{owner}", name(identity), process.pid), columns);
         }
+        for owner in report.without_process(sample) {
+            out += &wrapped(&format!("{}: given to {}, no process", name(identity), owner.label()), columns);
+        }
     }
     out += &owners::part(report, columns);
     out += &missing::part(gpus, columns);

@@ -7,6 +7,8 @@ use contador_schemas::mapping::Decision;
 use contador_schemas::owner::Owner;
 
 use super::{Asked, ProbeReport};
+use crate::owners::claim::Part;
+use crate::run::attribute;
 
 /// The report as JSON; `docs/probe.md` describes it. What was asked for is `{"value": …}`, `{"unsupported": reason}`,
 /// `{"failed": reason}` or `{"stuck_seconds": n}`; a measure has its unit.
@@ -18,7 +20,17 @@ pub fn render_json(report: &ProbeReport) -> Value {
                 .iter()
                 .map(|(identity, sample)| {
                     let owners: Vec<Value> = report.owners_of(&identity.uuid).map(|of| owner(report, of)).collect();
-                    json!({ "identity": identity, "sample": sample, "owners": owners })
+                    let given = attribute::given_of(sample, &report.given).iter().map(|(part, of)| {
+                        let ppm = match part {
+                            Part::Even => Value::Null,
+                            Part::Ppm(ppm) => (*ppm).into(),
+                        };
+                        let works = !report.without_process(sample).any(|other| other == of);
+                        let works = sample.processes.value().map(|_| works);
+                        json!({ "id": of.id().to_string(), "label": of.label(), "ppm": ppm, "has_process": works })
+                    });
+                    let given: Vec<Value> = given.collect();
+                    json!({ "identity": identity, "sample": sample, "owners": owners, "given": given })
                 })
                 .collect();
             let unreadable: Vec<Value> =
@@ -49,6 +61,7 @@ pub fn render_json(report: &ProbeReport) -> Value {
         "ts_ms": report.ts_ms,
         "gpus": shown(&gpus),
         "process_owners": processes,
+        "schedulers_silent": report.silent,
         "sensors": sensors,
     })
 }

@@ -30,6 +30,7 @@ use contador_schemas::owner::Owner;
 pub use json::render_json;
 pub use table::{render_painted, render_table};
 
+use crate::run::attribute::{self, Claims};
 use crate::sensors::nvml::topology::Topology;
 use crate::sensors::{GpuIdentity, GpuSample, Measures, Reading};
 
@@ -75,6 +76,10 @@ pub struct ProbeReport {
     pub before: HashMap<&'static str, (Duration, Measures)>,
     /// Who holds what: pairs of a device's UUID and an owner; several pairs for a shared device.
     pub owners: Vec<(String, Owner)>,
+    /// Who was given a device by a scheduler, by its UUID, whether or not a process of his is there.
+    pub given: Claims,
+    /// Why a scheduler does not tell who holds what.
+    pub silent: Vec<String>,
     /// Whose each process is that holds a device.
     pub processes: HashMap<u32, Owner>,
     /// What decided who pays for an owner; several, where he was found in several ways.
@@ -116,6 +121,19 @@ impl ProbeReport {
     /// The owners of a device.
     fn owners_of<'r>(&'r self, uuid: &'r str) -> impl Iterator<Item = &'r Owner> {
         self.owners.iter().filter(move |(device, _)| device == uuid).map(|(_, owner)| owner)
+    }
+
+    /// Who was given a device and has no process there, as far as processes are known.
+    fn without_process<'r>(&'r self, sample: &'r GpuSample) -> impl Iterator<Item = &'r Owner> {
+        let processes: Vec<&Owner> = sample
+            .processes
+            .value()
+            .into_iter()
+            .flatten()
+            .filter_map(|process| self.processes.get(&process.pid))
+            .collect();
+        let given = attribute::given_of(sample, &self.given).iter().map(|(_, owner)| owner);
+        given.filter(move |owner| sample.processes.value().is_some() && !processes.contains(owner))
     }
 
     /// What all sensors of the node have measured.

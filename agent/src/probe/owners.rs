@@ -1,4 +1,4 @@
-//! Which rule decided who pays for which owners: a paragraph for each rule.
+//! Which rule decided who pays for which owners: a paragraph for each rule, and for each scheduler that tells no owners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use contador_schemas::mapping::Decision;
 use contador_schemas::owner::OwnerKind;
 
 use super::ProbeReport;
-use super::text::wrapped;
+use super::text::{warn, wrapped};
 
 /// The paragraphs; what is nobody's workload is not decided on.
 pub(super) fn part(report: &ProbeReport, columns: u16) -> String {
@@ -26,5 +26,6 @@ pub(super) fn part(report: &ProbeReport, columns: u16) -> String {
         let owners: Vec<String> = owners.into_iter().collect();
         wrapped(&format!("owners {what}: {}", owners.join(", ")), columns)
     });
-    paragraphs.collect()
+    let silent = report.silent.iter().map(|reason| wrapped(&format!("owners: {}", warn(reason)), columns));
+    paragraphs.chain(silent).collect()
 }

@@ -4,15 +4,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use contador_schemas::mapping::Rules;
+use contador_schemas::owner::Owner;
+
 use super::gpus::GpuThreads;
 use super::{Asked, Decided, ProbeReport};
 use crate::config::Config;
 use crate::errors::chain;
 use crate::owners::ProcessOwners;
+use crate::owners::claim::{Claim, Snapshot};
 use crate::owners::mapping::{self, Mapped};
-use crate::run::attribute::{self, Claims, Known};
+use crate::run::attribute::{self, Known};
 use crate::run::clock::now_ms;
 use crate::run::kernel::{KernelAnswer, KernelSensor, kernel_sensors};
+use crate::run::schedulers::Schedulers;
 use crate::sensors::{
     Answer, GpuSample, KernelSample, Measures, Mounts, NvmlLibrary, Reading, SensorError, SensorTask,
 };
@@ -35,6 +40,10 @@ pub struct Prober {
     sensors: Vec<Sensor>,
     owners: SensorTask<HashMap<u32, Mapped>>,
     pids: Arc<Mutex<Vec<u32>>>,
+    schedulers: Schedulers,
+    /// What they have told, for the owners.
+    told: Arc<Mutex<Vec<Arc<Snapshot>>>>,
+    rules: Arc<Rules>,
     /// No sensor reads less often than this, in milliseconds.
     seldom_ms: i64,
     is_warm: bool,
@@ -67,7 +76,7 @@ impl Waits {
 }
 
 impl Prober {
-    /// Starts a thread for each sensor.
+    /// Starts a thread for each sensor, and begins to ask the schedulers. Within a tokio runtime.
     ///
     /// # Errors
     /// When the operating system refuses a thread.
@@ -75,15 +84,18 @@ impl Prober {
         let roots = config.roots.clone();
         let pids = Arc::new(Mutex::new(Vec::new()));
         let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&pids));
-        let rules = Arc::clone(&config.rules);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (rules, by) = (Arc::clone(&config.rules), Arc::clone(&told));
         let owners = SensorTask::spawn("owners", move || {
             let mut owners = ProcessOwners::new(proc, passwd);
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let found = owners.resolve(&pids, ts_ms, &[]).into_iter();
+                let told = by.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let found = owners.resolve(&pids, ts_ms, &told).into_iter();
                 found.map(|(pid, named)| (pid, mapping::apply(&rules, named))).collect()
             }
         })?;
+        let schedulers = Schedulers::start(config).map_err(std::io::Error::other)?;
         let gpus = GpuThreads::start(library, roots.proc.clone(), config.serial_numbers)?;
         let mut threads = Vec::new();
         for KernelSensor { name, make, .. } in kernel_sensors(config, &pids) {
@@ -97,7 +109,18 @@ impl Prober {
             threads.into_iter().map(|(name, thread)| Sensor { name, thread, last: None, before: None }).collect();
         let seldom = config.interval.max(config.mounts.interval).max(Duration::from_secs(1));
         let seldom_ms = i64::try_from(seldom.as_millis()).unwrap_or(i64::MAX);
-        Ok(Self { node: config.node.clone(), gpus, sensors, owners, pids, seldom_ms, is_warm: false })
+        Ok(Self {
+            node: config.node.clone(),
+            gpus,
+            sensors,
+            owners,
+            pids,
+            schedulers,
+            told,
+            rules: Arc::clone(&config.rules),
+            seldom_ms,
+            is_warm: false,
+        })
     }
 
     /// One report. The first one takes two samples, since some values lie between two.
@@ -105,9 +128,10 @@ impl Prober {
     /// # Errors
     /// When a scenario was asked for that the simulator refuses, or of something that is no simulator.
     pub async fn take(&mut self, patience: Duration) -> Result<ProbeReport, SensorError> {
-        if !std::mem::replace(&mut self.is_warm, true) {
+        if !self.is_warm {
             // The kernel's readers don't read more often than they are meant to: to them, this one was long ago.
             self.sample(patience, self.seldom_ms).await?;
+            self.is_warm = true;
             tokio::time::sleep(APART).await;
         }
         self.sample(patience, 0).await
@@ -126,23 +150,37 @@ impl Prober {
         }
         let devices = gpus.value().map(|gpus| gpus.devices.as_slice()).unwrap_or_default();
         let deadline = waits.until(None);
+        let identities: Vec<_> = devices.iter().map(|(identity, _)| Arc::new(identity.clone())).collect();
+        self.schedulers.set_devices(&identities);
+        // Who has used up the time once is not waited for again.
+        let until = if self.is_warm { waits.start } else { deadline.max(tokio::time::Instant::now() + APART) };
+        let told = self.schedulers.asked(until).await;
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&told);
         let mapped = self.processes(devices.iter().map(|(_, sample)| sample), ts_ms, deadline).await;
         let mut decided = Decided::new();
         for Mapped { owner, decision } in mapped.values() {
             decided.entry(owner.clone()).or_default().insert(decision.clone());
         }
+        for Claim { holder, .. } in told.iter().flat_map(|told| &told.claims) {
+            let Mapped { owner, decision } = mapping::apply(&self.rules, holder.clone());
+            decided.entry(owner).or_default().insert(decision);
+        }
         let processes = mapped.into_iter().map(|(pid, mapped)| (pid, mapped.owner)).collect();
-        let claims = Claims::new();
+        let claims = self.schedulers.claims(&told, &self.rules);
         let known = Known { owners: &processes, claims: &claims, fresh: true };
         let held = devices.iter().filter_map(|(_, sample)| {
-            let holders = attribute::held(sample, &[], known, true)?;
+            let holders = attribute::held(sample, attribute::given_of(sample, &claims), known, true)?;
             Some(holders.into_iter().map(|holder| (sample.uuid.clone(), holder.owner)))
         });
         let owners: Vec<_> = held.flatten().collect();
+        let shown = |owner: &Owner| owners.iter().any(|(_, held)| held == owner);
+        decided.retain(|owner, _| shown(owner) || processes.values().any(|of| of == owner));
         Ok(ProbeReport {
             node: self.node.clone(),
             ts_ms,
             owners,
+            given: claims,
+            silent: told.iter().filter_map(|told| told.fault.clone()).collect(),
             sensors,
             before: self.sensors.iter().filter_map(|sensor| Some((sensor.name, sensor.before.clone()?))).collect(),
             processes,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use contador_schemas::names::{self, Fixed};
 
 use super::*;
+use crate::owners::claim::Part;
 use crate::sensors::{Facts, GpuProcess, MigIdentity, Number, ProcessKind};
 
 const REASON: &str = "not offered by this device";
@@ -130,6 +131,8 @@ fn report(gpus: u32, simulated: bool) -> ProbeReport {
         Reading::Value(Number::Millionths(2_000_000)),
     );
     ProbeReport {
+        given: Claims::new(),
+        silent: Vec::new(),
         node: "node-a".to_owned(),
         ts_ms: 1_700_000_000_000,
         gpus: Asked::Answered(Reading::Value(ProbeGpus {
@@ -450,4 +453,24 @@ fn firmware_and_topology_are_a_line_each() {
     assert!(!text.contains("serial") && render_table(&report, 120).contains(", serial 1655\n"), "{text}");
     let json = render_json(&report);
     assert_eq!(json["gpus"]["value"]["topology"]["value"][uuid(2)], format!("SYS:{} SYS:{}", uuid(0), uuid(1)));
+}
+
+#[test]
+fn who_was_given_a_gpu_and_has_no_process_is_said() {
+    let mut report = report(1, false);
+    let first = "GPU-00000000-1111-2222-3333-444444444444";
+    let given = vec![(Part::Even, owner("llm-chat")), (Part::Ppm(250_000), owner("ranking"))];
+    report.given.insert(first.to_owned(), given);
+    report.silent.push("kubelet at /k: no answer within 2 s (for 0 s)".to_owned());
+    let text = render_table(&report, 80);
+    let lines: Vec<&str> =
+        text.lines().filter(|line| line.contains("given to") || line.starts_with("owners")).collect();
+    let silent = "owners: kubelet at /k: no answer within 2 s (for 0 s)";
+    assert_eq!(lines, ["GPU 0: given to ml/ranking, no process", silent]);
+    let json = render_json(&report);
+    let given = json["gpus"]["value"]["devices"][0]["given"].as_array().unwrap().iter();
+    let told: Vec<_> =
+        given.map(|of| (of["label"].as_str(), of["ppm"].as_u64(), of["has_process"].as_bool())).collect();
+    let expected = [(Some("ml/llm-chat"), None, Some(true)), (Some("ml/ranking"), Some(250_000), Some(false))];
+    assert_eq!(told, expected);
 }

@@ -2,7 +2,7 @@
 //!
 //! | | nobody was given the device | somebody was |
 //! |---|---|---|
-//! | a process of somebody who was | | is added to what he holds |
+//! | a process of somebody who was, or of the pod or job that was | | is added to what he holds ([`is_work_of`](crate::owners::claim::is_work_of)) |
 //! | a process of somebody else | holds an even part | has no part, but its memory, and its energy and busy time where they are measured |
 //! | a process that nobody claims | is *unattributed*, with an even part | is *unattributed*, without a part |
 //! | no process, no work | the device is idle | he holds it |
@@ -52,7 +52,7 @@ pub fn tick(
     known: Known<'_>,
     stale: bool,
 ) -> Option<Tick> {
-    let given = given(&sample.uuid, known.claims);
+    let given = given_of(sample, known.claims);
     let is_split = !instances.is_empty() || sample.measures.count(names::MIG_INSTANCES) == Some(0);
     let mut holders = held(sample, given, known, stale)?;
     let mut split = None;
@@ -60,11 +60,10 @@ pub fn tick(
         holders = beside(sample, instances, given, known);
         let mut parts = Vec::with_capacity(instances.len());
         for &(instance, weight) in instances {
-            let own = self::given(&instance.uuid, known.claims);
             parts.push(Instance {
                 device: instance.uuid.clone(),
                 weight,
-                holders: held(instance, if own.is_empty() { given } else { own }, known, stale)?,
+                holders: held(instance, given_of(instance, known.claims), known, stale)?,
                 utilization_ppm: activity(instance).map(ppm),
             });
         }
@@ -136,8 +135,10 @@ fn owned<'k>(
     })
 }
 
-fn given<'c>(device: &str, claims: &'c Claims) -> &'c [(Part, Owner)] {
-    claims.get(device).map(Vec::as_slice).unwrap_or_default()
+/// Who was given a device; of an instance that was given to nobody, its GPU.
+pub fn given_of<'c>(sample: &GpuSample, claims: &'c Claims) -> &'c [(Part, Owner)] {
+    let given = |device: &String| claims.get(device).map(Vec::as_slice);
+    given(&sample.uuid).or_else(|| given(sample.parent.as_ref()?)).unwrap_or_default()
 }
 
 /// How much of the time a device works: its utilisation, and a MIG instance's, which has none, by GPM.

@@ -1,11 +1,12 @@
 //! One node: what happens at a tick.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contador_schemas::mapping::Rules;
 use contador_schemas::names;
 
 use super::attribute::Known;
@@ -13,8 +14,10 @@ use super::clock::now_ms;
 use super::gpus::GpuTick;
 use super::inventory::InventoryLog;
 use super::keep::Troubles;
+use super::schedulers::{End, Schedulers};
 use super::sensors::{NodeSample, OwnersSample, Round, Sensors};
 use super::topology::TopologyWatch;
+use super::watch::Silence;
 use super::{Options, RunError};
 use super::{attribute, kernel};
 use crate::config::Config;
@@ -50,7 +53,7 @@ pub struct Node {
     inventory: InventoryLog,
     topology: TopologyWatch,
     serial_numbers: bool,
-    owners: OwnersSample,
+    pub(super) owners: OwnersSample,
     described_ms: i64,
     ignored_ticks: u64,
     pub(super) fault: Option<String>,
@@ -58,6 +61,9 @@ pub struct Node {
     pub(super) missing: bool,
     /// GPUs were sampled once.
     pub(super) sampled: bool,
+    rules: Arc<Rules>,
+    /// Of each scheduler that does not answer, by its place, what holds until it does, and why.
+    pub(super) silent: BTreeMap<usize, (Silence, String)>,
     pub(super) events: Vec<Event>,
     pub(super) troubles: Troubles,
     /// Samples that the spool lacks, the oldest first.
@@ -123,6 +129,8 @@ impl Node {
             fault: Some("no GPU has been sampled yet".to_owned()),
             missing: false,
             sampled: false,
+            rules: Arc::clone(&config.rules),
+            silent: BTreeMap::new(),
             events,
             troubles: Troubles::default(),
             unkept,
@@ -138,6 +146,11 @@ impl Node {
     /// What was last measured.
     pub fn latest(&self) -> Latest {
         self.latest.clone()
+    }
+
+    /// Who is asked for more than the processes tell.
+    pub fn schedulers(&self) -> &Schedulers {
+        &self.sensors.schedulers
     }
 
     /// Says that the agent has started, and keeps what a kill may have taken from the spool.
@@ -174,6 +187,7 @@ impl Node {
         let mut points = std::mem::take(&mut self.points);
         self.note_health(&gpus, instant_ms);
         self.take_gpus(gpus, &mut points, &mut round).await;
+        self.note_schedulers(instant_ms);
         for NodeSample { stream, ts_ms, every, measures, changes } in seen {
             if !measures.is_empty() && self.admit(stream, stream, ts_ms) {
                 samples::node(&mut points, &measures, ts_ms);
@@ -274,6 +288,7 @@ impl Node {
                 samples::gpu(points, sample, simulated, described);
             }
         }
+        let ends = self.sensors.schedulers.ends(&self.owners.snapshots, &self.rules);
         let mut ticks = Vec::new();
         for sample in samples.iter().filter(|sample| sample.parent.is_none()) {
             let stale = self.is_stale(sample);
@@ -282,6 +297,12 @@ impl Node {
             let known = Known { owners, claims, fresh };
             let Some(tick) = attribute::tick(sample, &instances, simulated, known, stale) else { continue };
             if self.books() {
+                let is_part = |device: &str| instances.iter().any(|(instance, _)| instance.uuid == device);
+                for End { device, owner, at_ms } in &ends {
+                    if *device == sample.uuid || is_part(device) {
+                        self.ledger.end(&sample.uuid, device, owner, *at_ms);
+                    }
+                }
                 self.ledger.tick(tick.clone(), self.interval);
             }
             ticks.push(tick);

@@ -5,17 +5,23 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use contador_schemas::mapping::Rules;
+use contador_schemas::owner::Owner;
+use tokio::time::Instant;
 
 use super::RunError;
 use super::attribute::Claims;
 use crate::config::Config;
-use crate::owners::claim::{Claim, Snapshot};
-use crate::owners::kubernetes::{ApiOptions, Kubernetes, Options};
+use crate::owners::claim::{Claim, Ended, Snapshot};
+use crate::owners::kubernetes::{Kubernetes, Options};
 use crate::owners::slurm::{NodeDevice, SlurmOptions, SlurmWatch};
 use crate::owners::{DeviceId, mapping};
 use crate::sensors::GpuIdentity;
+
+/// How often is looked whether a scheduler has answered.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Those that are asked.
 #[derive(Debug, Default)]
@@ -32,9 +38,7 @@ impl Schedulers {
     /// # Errors
     /// [`RunError::Thread`].
     pub fn start(config: &Config) -> Result<Self, RunError> {
-        let mut options = Options::new(&config.kubernetes.node);
-        options.socket.clone_from(&config.kubernetes.socket);
-        options.api = ApiOptions::in_pod(|variable| std::env::var(variable).ok());
+        let options = Options::configured(&config.kubernetes, |variable| std::env::var(variable).ok());
         let kubernetes = options.has_kubelet().then(|| Kubernetes::start(options));
         let slurm = is_there(&config.slurm.scontrol)
             .then(|| SlurmWatch::start(SlurmOptions::new(config)))
@@ -57,6 +61,26 @@ impl Schedulers {
         kubernetes.into_iter().chain(self.slurm.as_ref().map(SlurmWatch::snapshot)).collect()
     }
 
+    /// The same, as soon as all have told what there is, or that they can't; when some have not by `deadline`, that is their
+    /// fault.
+    pub async fn asked(&self, deadline: Instant) -> Vec<Arc<Snapshot>> {
+        loop {
+            let mut told = self.snapshots();
+            let is_silent = |told: &Snapshot| told.waiting || (told.told_ms == 0 && told.fault.is_none());
+            let is_late = Instant::now() >= deadline;
+            if is_late {
+                for silent in told.iter_mut().filter(|told| is_silent(told)) {
+                    let silent = Arc::make_mut(silent);
+                    silent.fault.get_or_insert_with(|| "a scheduler has not answered yet".to_owned());
+                }
+            }
+            if is_late || !told.iter().any(|told| is_silent(told)) {
+                return told;
+            }
+            tokio::time::sleep_until((Instant::now() + LOOK).min(deadline)).await;
+        }
+    }
+
     /// Who holds which device by these snapshots, with who pays by these rules. A device that this node does not know (yet)
     /// is left out.
     pub fn claims(&self, snapshots: &[Arc<Snapshot>], rules: &Rules) -> Claims {
@@ -70,6 +94,28 @@ impl Schedulers {
         }
         claims
     }
+
+    /// Who, by these snapshots and rules, has held which device until when. As with [`claims`](Self::claims).
+    pub fn ends(&self, snapshots: &[Arc<Snapshot>], rules: &Rules) -> Vec<End> {
+        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = snapshots.iter().flat_map(|snapshot| &snapshot.ended);
+        let end = |Ended { device, holder, at_ms }: &Ended| {
+            let owner = mapping::apply(rules, holder.clone()).owner;
+            Some(End { device: uuid(device, &devices)?, owner, at_ms: *at_ms })
+        };
+        all.filter_map(end).collect()
+    }
+}
+
+/// Somebody has held a device until an instant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct End {
+    /// The device's UUID.
+    pub device: String,
+    /// Who.
+    pub owner: Owner,
+    /// When that was, Unix milliseconds.
+    pub at_ms: i64,
 }
 
 /// The UUID of the device that is meant.

@@ -1,4 +1,4 @@
-//! What a node notices of itself: whether GPUs are sampled, and whether the clock was set.
+//! What a node notices of itself: whether GPUs are sampled, whether schedulers answer, and whether the clock was set.
 
 use super::gpus::{GpuTick, Sampling};
 use super::node::Node;
@@ -7,7 +7,41 @@ use crate::outbox::encode::infos::Event;
 /// A wall clock that is this far from where it should be has jumped, in milliseconds.
 const CLOCK_JUMP_MS: i64 = 2_000;
 
+/// What holds while a scheduler does not answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Silence {
+    /// What it told last counts.
+    Counts,
+    /// That is too old: nobody holds anything by its word.
+    Expired,
+}
+
 impl Node {
+    /// Says when a scheduler ceases to answer, when what it told last ceases to count, and when it answers again.
+    pub(super) fn note_schedulers(&mut self, instant_ms: i64) {
+        for (place, told) in self.owners.snapshots.iter().enumerate() {
+            let holds = if told.expired { Silence::Expired } else { Silence::Counts };
+            let now = told.fault.clone().map(|reason| (holds, reason));
+            let before = match now.clone() {
+                Some(now) => self.silent.insert(place, now),
+                None => self.silent.remove(&place),
+            };
+            let (kind, message) = match (before, now) {
+                (Some((before, _)), Some((now, _))) if before == now => continue,
+                (None, None) => continue,
+                (_, Some((Silence::Counts, reason))) => {
+                    ("scheduler_silent", format!("{reason}; what was told last counts for now"))
+                }
+                (_, Some((Silence::Expired, reason))) => {
+                    ("scheduler_expired", format!("{reason}; nobody holds a GPU by its word until it answers"))
+                }
+                (Some((_, reason)), None) => ("scheduler_answers", format!("it answers again, after {reason}")),
+            };
+            tracing::warn!(kind, message, "a scheduler");
+            self.events.push(Event::new(instant_ms, kind, message));
+        }
+    }
+
     /// Takes over whether GPUs are sampled; a change is logged. That there were none from the start, and that some are found
     /// then, are events; what becomes of GPUs that were there is said by who watches them.
     pub(super) fn note_health(&mut self, gpus: &GpuTick, instant_ms: i64) {
@@ -41,7 +75,8 @@ impl Node {
         let checkpoint = self.checkpoint_fault.as_ref().map(|fault| format!("nothing is handed on: {fault}"));
         let faults: Vec<String> = checkpoint.into_iter().chain(self.fault.clone()).collect();
         self.health.set(if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) });
-        self.health.set_remarks(self.gpu_faults.clone());
+        let silent = self.silent.values().map(|(_, reason)| reason.clone());
+        self.health.set_remarks(self.gpu_faults.iter().cloned().chain(silent).collect());
     }
 
     /// Compares the wall clock with the one that nobody can set.

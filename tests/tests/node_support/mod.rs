@@ -48,6 +48,11 @@ impl Kernel {
         fs::write(dir.join("environ"), environ.join("\0")).unwrap();
     }
 
+    /// The process is in this control group (v2).
+    pub fn group(&self, pid: u32, path: &str) {
+        fs::write(self.path().join(pid.to_string()).join("cgroup"), format!("0::{path}\n")).unwrap();
+    }
+
     /// The process has ended.
     pub fn end(&self, pid: u32) {
         fs::remove_dir_all(self.path().join(pid.to_string())).unwrap();
@@ -57,6 +62,8 @@ impl Kernel {
 /// An agent's node.
 pub struct Agent {
     pub node: Node,
+    pub telemetry: Telemetry,
+    pub health: Health,
     keeper: Keeper,
 }
 
@@ -71,9 +78,9 @@ impl Agent {
         let (telemetry, health) = (Telemetry::new().unwrap(), Health::default());
         let keeper = Keeper::open(&config.spool_dir, config.spool, telemetry.clone()).unwrap();
         let options = Options { library: NvmlLibrary::at(library), ..Options::default() };
-        let mut node = Node::start(&config, &options, keeper.clone(), telemetry, health).unwrap();
+        let mut node = Node::start(&config, &options, keeper.clone(), telemetry.clone(), health.clone()).unwrap();
         node.started().await;
-        Self { node, keeper }
+        Self { node, telemetry, health, keeper }
     }
 
     /// Everything in the spool, which is empty then.

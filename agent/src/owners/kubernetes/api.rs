@@ -1,7 +1,7 @@
 //! The API server: how it is reached, and one question to it.
 //!
 //! A pod of the agent's finds the server in `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`, and the service account
-//! in [`SERVICE_ACCOUNT`]. The token changes every hour or so, and the authority seldom: both are read again for each
+//! in [`SERVICE_ACCOUNT`], unless the configuration says otherwise. The token changes every hour or so, and the authority seldom: both are read again for each
 //! question.
 
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 
+use crate::config::Kubernetes;
 use crate::errors::chain;
 
 /// Where a pod finds the token and the authority of its service account.
@@ -53,6 +54,16 @@ pub struct ApiOptions {
 }
 
 impl ApiOptions {
+    /// As it is configured, with what a pod finds by itself for what is not. A token that nobody has named is shown over TLS
+    /// only.
+    pub fn configured(config: &Kubernetes, variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let found = Self::in_pod(variable);
+        let url = config.api.clone().or_else(|| found.as_ref().map(|found| found.url.clone()))?;
+        let (token, ca) = found.map_or((None, None), |found| (found.token, found.ca));
+        let token = token.filter(|_| url.starts_with("https:"));
+        Some(Self { url, token: config.token_file.clone().or(token), ca: config.ca_file.clone().or(ca) })
+    }
+
     /// As the kubelet tells each pod, by these variables of the environment; `None` outside of a pod.
     pub fn in_pod(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let host = variable("KUBERNETES_SERVICE_HOST").filter(|host| !host.is_empty())?;
@@ -259,6 +270,34 @@ mod tests {
         assert_eq!(variables("fd00::1", None).as_deref(), Some("https://[fd00::1]:443"));
         assert_eq!(variables("", Some("443")), None);
         assert_eq!(ApiOptions::in_pod(|_| None), None);
+    }
+
+    #[test]
+    fn what_is_configured_comes_before_what_a_pod_finds() {
+        use crate::config::{Config, Overrides};
+        let variables = |name: &str| (name == "KUBERNETES_SERVICE_HOST").then(|| "10.96.0.1".to_owned());
+        let told = |keys: &str, in_pod: bool| {
+            let text = format!("[kubernetes]\n{keys}");
+            let config = Config::parse(&text, Path::new("agent.toml"), &Overrides::default()).unwrap();
+            let told = ApiOptions::configured(&config.kubernetes, |name| in_pod.then(|| variables(name))?)?;
+            let shown = |path: Option<PathBuf>| path.map_or_else(String::new, |path| path.display().to_string());
+            Some((told.url, shown(told.token), shown(told.ca)))
+        };
+        let is = |url: &str, token: &str, ca: &str| Some((url.to_owned(), token.to_owned(), ca.to_owned()));
+        let (own_token, own_ca) = (format!("{SERVICE_ACCOUNT}/token"), format!("{SERVICE_ACCOUNT}/ca.crt"));
+        assert_eq!(told("", false), None);
+        assert_eq!(told("", true), is("https://10.96.0.1:443", &own_token, &own_ca));
+        assert_eq!(told("token_file = \"/t\"", false), None, "nobody is asked");
+        assert_eq!(told("token_file = \"/t\"", true), is("https://10.96.0.1:443", "/t", &own_ca));
+        let api = "api = \"https://k8s:6443\"\n";
+        assert_eq!(told(api, false), is("https://k8s:6443", "", ""));
+        assert_eq!(told(api, true), is("https://k8s:6443", &own_token, &own_ca));
+        let all = format!("{api}token_file = \"/t\"\nca_file = \"/c\"");
+        assert_eq!(told(&all, true), is("https://k8s:6443", "/t", "/c"));
+        // Without TLS anybody on the way could read it.
+        assert_eq!(told("api = \"http://127.0.0.1:8001\"", true), is("http://127.0.0.1:8001", "", &own_ca));
+        let named = "api = \"http://127.0.0.1:8001\"\ntoken_file = \"/t\"";
+        assert_eq!(told(named, false), is("http://127.0.0.1:8001", "/t", ""));
     }
 
     #[tokio::test]

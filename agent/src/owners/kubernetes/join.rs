@@ -12,7 +12,7 @@ use contador_schemas::owner::Owner;
 
 use super::allocation::Allocation;
 use super::pods::Pods;
-use crate::owners::claim::{Claim, Named};
+use crate::owners::claim::{Claim, Ended, Named};
 
 /// For how long a pod that the API server does not know may be a new one.
 const NEW_POD: Duration = Duration::from_secs(10);
@@ -28,6 +28,8 @@ pub struct Join {
     lists: u64,
     /// When the last of them was told.
     told: Option<Instant>,
+    /// What of the last list was held until an end that is known.
+    ended: Vec<Ended>,
 }
 
 /// What is known of an entry.
@@ -69,6 +71,7 @@ impl Join {
             *latest = came.max(*latest);
         }
         self.known.retain(|entry, _| first.contains_key(entry));
+        self.ended.clear();
         let mut claims: Vec<Claim> = Vec::new();
         for (allocation, entry) in allocations.iter().zip(&entries) {
             let Some(known) = self.known.get_mut(entry) else { continue };
@@ -77,11 +80,19 @@ impl Join {
             if first.get(entry) != Some(&allocation.entry) {
                 continue;
             }
-            if let Some(holder) = known.holder(allocation, is_outdated, lists, pods, now) {
-                claims.push(Claim { device: allocation.device.clone(), part: allocation.part, holder });
+            match known.holder(allocation, is_outdated, lists, pods, now) {
+                Some(holder) => {
+                    claims.push(Claim { device: allocation.device.clone(), part: allocation.part, holder });
+                }
+                None => self.ended.extend(known.ended(allocation, pods)),
             }
         }
         claims
+    }
+
+    /// Who of the last list held what, until when.
+    pub fn ended(&self) -> &[Ended] {
+        &self.ended
     }
 }
 
@@ -112,6 +123,13 @@ impl Known {
             self.uid = Some(pod.uid.clone());
         }
         (!pod.ended).then(|| pod.named(&allocation.container))
+    }
+
+    /// Who had what the entry says until the end of its pod.
+    fn ended(&self, allocation: &Allocation, pods: &Pods) -> Option<Ended> {
+        let pod = pods.of_name(&allocation.namespace, &allocation.pod)?;
+        let at_ms = pod.ended_ms.filter(|_| self.uid.as_ref() == Some(&pod.uid))?;
+        Some(Ended { device: allocation.device.clone(), holder: pod.named(&allocation.container), at_ms })
     }
 
     /// The holder when the API server does not know the pod: it is gone, or new; or the server is not there, or does not know
@@ -243,6 +261,18 @@ mod tests {
         let list = [given(0, "a", "main", 0), given(1, "b", "main", 1)];
         let ended = Pod { ended: true, ..pod("1", "a") };
         assert_eq!(claims(&mut join, &list, &pods(&[ended, pod("2", "b")]), now), ["nvidia1 b/main 2"]);
+        assert!(join.ended().is_empty(), "nobody has said when");
+        // When it ended is told as long as the kubelet lists it, and the server knows it.
+        let ended = Pod { ended: true, ended_ms: Some(7), ..pod("1", "a") };
+        let ends = |join: &mut Join, pods: &Pods| {
+            claims(join, &list, pods, now);
+            let say = |end: &Ended| (end.device.to_string(), end.holder.owner.container.clone(), end.at_ms);
+            join.ended().iter().map(say).collect::<Vec<_>>()
+        };
+        let expected = [("nvidia0".to_owned(), "main".to_owned(), 7)];
+        assert_eq!(ends(&mut join, &pods(&[ended.clone(), pod("2", "b")])), expected);
+        assert_eq!(ends(&mut join, &pods(&[Pod { uid: "3".into(), ..ended }, pod("2", "b")])), [], "another one");
+        assert_eq!(ends(&mut join, &pods(&[pod("2", "b")])), []);
         // Deleted, too, at once; also when the server is away from then on.
         let mut rest = pods(&[pod("2", "b")]);
         assert_eq!(claims(&mut join, &list, &rest, now), ["nvidia1 b/main 2"]);

@@ -8,8 +8,8 @@
 //!
 //! What holds when a source is away:
 //!
-//! - the kubelet does not answer, or not in time: its last word counts for [`Options::keep_for`], one minute, and then nobody
-//!   holds anything by Kubernetes' word. That a pod has ended is seen meanwhile.
+//! - the kubelet does not answer, or not in time: its last word counts for [`Options::keep_for`], and then nobody
+//!   holds anything by Kubernetes' word, which is said ([`Snapshot::expired`]). That a pod has ended is seen meanwhile.
 //! - the API server does not answer: the pods that it told last stay as they were, without limit. Pods that it has not told
 //!   are known by the kubelet's word: namespace, pod and container, without labels.
 //! - there is no API server: the same, from the beginning.
@@ -39,6 +39,7 @@ use self::join::Join;
 use self::kubelet::Listing;
 use self::pods::Pods;
 use super::claim::Snapshot;
+use crate::config::Kubernetes as Config;
 
 /// Where the kubelet listens.
 pub const SOCKET: &str = "/var/lib/kubelet/pod-resources/kubelet.sock";
@@ -73,6 +74,17 @@ impl Options {
         }
     }
 
+    /// What this configuration says, in a process with these variables of the environment.
+    pub fn configured(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Self {
+        Self {
+            socket: config.socket.clone(),
+            resources: config.resources.clone(),
+            api: ApiOptions::configured(config, variable),
+            keep_for: config.keep_for,
+            ..Self::new(&config.node)
+        }
+    }
+
     /// Whether a kubelet has ever run here: the folder of its socket is there, also while the kubelet is not.
     pub fn has_kubelet(&self) -> bool {
         self.socket.parent().is_some_and(Path::is_dir)
@@ -100,7 +112,8 @@ impl Kubernetes {
             join: Join::default(),
             version: None,
         };
-        let (sender, snapshot) = tokio::sync::watch::channel(Arc::new(Snapshot::default()));
+        let (sender, snapshot) =
+            tokio::sync::watch::channel(Arc::new(Snapshot { waiting: true, ..Snapshot::default() }));
         let resources = Resources::new(&resources);
         tasks.spawn(async move { kubelet::follow(&socket, resources, interval, listing).await });
         if let Some(api) = api {
@@ -157,6 +170,11 @@ impl Publisher {
         let allocations = if counts { listing.allocations.as_slice() } else { &[] };
         snapshot.told_ms = listing.told.map_or(0, |(_, told_ms)| told_ms);
         snapshot.claims = self.join.claims(allocations, told, &pods, now);
+        snapshot.ended = self.join.ended().to_vec();
+        snapshot.expired = !counts;
+        let kubelet = listing.told.is_some() || listing.outage.is_some();
+        let server = self.node.is_none() || pods.told || pods.outage.is_some();
+        snapshot.waiting = !(kubelet && server);
         if self.version != Some(pods.version()) {
             self.version = Some(pods.version());
             snapshot.works = pods.works();
@@ -212,28 +230,32 @@ mod tests {
         let (told, second) = (Instant::now(), Duration::from_secs(1));
         let mut snapshot = Snapshot::default();
         publisher.publish(&mut snapshot, told);
-        assert_eq!(snapshot, Snapshot::default());
+        assert_eq!(snapshot, Snapshot { waiting: true, ..Snapshot::default() });
         let outage = Some(Outage { since: told + second, reason: "down".into() });
         sender.send_replace(Listing { outage, ..listing(told) });
         for (age, claims) in [(1, 1), (59, 1), (60, 0), (600, 0)] {
             publisher.publish(&mut snapshot, told + second * age);
             let fault = format!("down (for {} s)", age - 1);
             assert_eq!((snapshot.claims.len(), snapshot.told_ms, snapshot.fault.clone()), (claims, 5, Some(fault)));
+            assert_eq!((snapshot.expired, snapshot.waiting), (claims == 0, false));
         }
         // Nothing fails: the list of a slow interval counts.
         sender.send_replace(listing(told));
         publisher.publish(&mut snapshot, told + second * 61);
-        assert_eq!((snapshot.claims.len(), &snapshot.fault), (1, &None));
+        assert_eq!((snapshot.claims.len(), &snapshot.fault, snapshot.expired), (1, &None, false));
     }
 
     #[test]
     fn a_node_that_the_server_does_not_know_is_said() {
         let (mut publisher, listings, pods) = publisher(Some("n1"));
         listings.send_replace(listing(Instant::now()));
+        let mut early = Snapshot::default();
+        publisher.publish(&mut early, Instant::now());
+        assert!(early.waiting, "the server has said nothing");
         pods.send_modify(|pods| pods.replace(vec![]));
         let mut snapshot = Snapshot::default();
         publisher.publish(&mut snapshot, Instant::now());
-        assert_eq!(snapshot.claims.len(), 1);
+        assert_eq!((snapshot.claims.len(), snapshot.waiting), (1, false));
         assert!(snapshot.fault.as_ref().is_some_and(|fault| fault.contains("\"n1\"")), "{snapshot:?}");
         let pod = Pod { uid: "1".into(), namespace: "lab".into(), name: "a".into(), ..Pod::default() };
         pods.send_modify(|pods| pods.put(pod));

@@ -18,6 +18,7 @@ pub use self::round::Round;
 pub use self::watched::{STUCK_AFTER_MS, Watched};
 use crate::config::Config;
 use crate::crew::Crew;
+use crate::owners::claim::Snapshot;
 use crate::owners::{ProcessOwners, mapping};
 use crate::run::RunError;
 use crate::run::attribute::Claims;
@@ -52,6 +53,8 @@ pub struct OwnersSample {
     pub owners: HashMap<u32, Owner>,
     /// Who was given a device, or a part of it, by the device's UUID.
     pub claims: Claims,
+    /// What that is from: what each scheduler had told.
+    pub snapshots: Vec<Arc<Snapshot>>,
 }
 
 /// What a sensor of the node answers, or why nothing.
@@ -95,7 +98,7 @@ impl Sensors {
                     let found = owners.resolve(&pids, ts_ms, &snapshots).into_iter();
                     let owners = found.map(|(pid, named)| (pid, mapping::apply(&rules, named).owner)).collect();
                     let claims = schedulers.claims(&snapshots, &rules);
-                    OwnersSample { ts_ms, pids, owners, claims }
+                    OwnersSample { ts_ms, pids, owners, claims, snapshots }
                 }
             }))
         })?;
