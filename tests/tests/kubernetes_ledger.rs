@@ -15,6 +15,7 @@ use axum::http::StatusCode;
 use contador_agent::config::{Config, Overrides};
 use contador_agent::owners::claim::Snapshot;
 use contador_agent::owners::kubernetes::messages::{ContainerDevices, ContainerResources, PodResources};
+use contador_agent::sensors::{GpuIdentity, Gpus, NvmlLibrary};
 use contador_schemas::names;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 
@@ -256,21 +257,20 @@ async fn replicas_are_shares_and_two_containers_on_a_gpu_have_half_each() {
 }
 
 /// Instances of 3g.40gb and 1g.10gb: half of the GPU (4 of 8 memory slices) and a seventh; the rest is stranded.
-#[tokio::test]
-async fn a_mig_pod_has_its_instances_part_until_its_end() {
+/// `called`: how the kubelet calls an instance.
+async fn a_mig_pod_has_its_instances_part(called: impl Fn(&GpuIdentity) -> String) {
     let (minute, [large, small]) = on_time(async || {
         let cluster = Cluster::replay("ledger", "empty").await;
         let split = "mig = [\"3g.40gb\", \"1g.10gb\"]";
         let mut node = Metered::start(cluster, &[(A, split)], |_| {}).await;
-        let nvml = node.simulator.nvml();
-        let gpu = nvml.device_by_index(0).unwrap();
-        let instances = [0, 1].map(|index| gpu.mig_device_by_index(index).unwrap());
-        let by = |profile: &str| {
-            instances.iter().find(|one| one.name().unwrap().ends_with(profile)).unwrap().uuid().unwrap()
+        let driver = Gpus::open(&NvmlLibrary::at(node.simulator.path()), &node.kernel.path()).unwrap();
+        let by = |profile: &str| -> GpuIdentity {
+            let is_it = |gpu: &&GpuIdentity| gpu.mig.as_ref().is_some_and(|mig| mig.profile == profile);
+            driver.identities().iter().find(is_it).unwrap().clone()
         };
-        let uuids = ["3g.40gb", "1g.10gb"].map(by);
-        let devices =
-            ContainerDevices { resource_name: "nvidia.com/mig-3g.40gb".into(), device_ids: vec![uuids[0].clone()] };
+        let [large, small] = ["3g.40gb", "1g.10gb"].map(by);
+        let id = called(&large);
+        let devices = ContainerDevices { resource_name: "nvidia.com/mig-3g.40gb".into(), device_ids: vec![id.clone()] };
         let container = ContainerResources { name: "main".into(), devices: vec![devices], dynamic_resources: vec![] };
         let list = |kubelet: &Kubelet| {
             let pod =
@@ -280,13 +280,13 @@ async fn a_mig_pod_has_its_instances_part_until_its_end() {
         node.cluster.step("started");
         list(&node.cluster.kubelet);
         let is_told = |told: &Snapshot| told.claims.iter().all(|claim| !claim.holder.labels.is_empty());
-        node.knows(|told| told.claims.iter().any(|claim| claim.device.to_string() == uuids[0]) && is_told(told)).await;
+        node.knows(|told| told.claims.iter().any(|claim| claim.device.to_string() == id) && is_told(told)).await;
         node.rounds(0, 40).await;
         node.cluster.step("completed");
         list(&node.cluster.kubelet);
         node.knows(|told| told.claims.is_empty()).await;
         node.rounds(45, 60).await;
-        node.minutes().map(|[minute]| (minute, uuids))
+        node.minutes().map(|[minute]| (minute, [large.uuid, small.uuid]))
     })
     .await;
     // A seventh of a minute is 8,571 3/7 ms, of which each of its 13 pieces may round one away.
@@ -300,6 +300,18 @@ async fn a_mig_pod_has_its_instances_part_until_its_end() {
         (&small, &[("idle", [small_ms, 60_000, 0])]),
     ];
     assert_eq!(minute, rows(&expected));
+}
+
+#[tokio::test]
+async fn a_mig_pod_has_its_instances_part_until_its_end() {
+    a_mig_pod_has_its_instances_part(|instance| instance.uuid.clone()).await;
+}
+
+/// GKE names an instance by its GPU's device node.
+#[tokio::test]
+async fn a_mig_pod_has_its_instances_part_on_gke_too() {
+    let node = |instance: &GpuIdentity| format!("nvidia0/gi{}", instance.mig.as_ref().unwrap().gpu_instance);
+    a_mig_pod_has_its_instances_part(node).await;
 }
 
 /// A kubelet that gives no answer is believed for a while. Then nobody was given anything: a GPU without work is idle, one

@@ -120,10 +120,15 @@ pub struct End {
 
 /// The UUID of the device that is meant.
 fn uuid(device: &DeviceId, devices: &[Arc<GpuIdentity>]) -> Option<String> {
+    // An instance has no device node of its own, and is named by that of its GPU.
+    let minor_of = |gpu: &GpuIdentity| match &gpu.mig {
+        Some(mig) => devices.iter().find(|parent| parent.uuid == mig.parent)?.minor,
+        None => gpu.minor,
+    };
     let is_it = |gpu: &&Arc<GpuIdentity>| match device {
         DeviceId::Uuid(uuid) => gpu.uuid.eq_ignore_ascii_case(uuid),
         DeviceId::Node { minor, gpu_instance } => {
-            gpu.minor == Some(*minor) && gpu.mig.as_ref().map(|mig| mig.gpu_instance) == *gpu_instance
+            minor_of(gpu) == Some(*minor) && gpu.mig.as_ref().map(|mig| mig.gpu_instance) == *gpu_instance
         }
     };
     devices.iter().find(is_it).map(|gpu| gpu.uuid.clone())
