@@ -81,7 +81,7 @@ impl Prober {
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let found = owners.resolve(&pids, ts_ms, &[]).into_iter();
-                found.map(|(pid, named)| (pid, mapping::apply(&rules, named))).collect()
+                found.map(|(pid, named)| (pid, mapping::apply(&rules, Arc::unwrap_or_clone(named)))).collect()
             }
         })?;
         let gpus = GpuThreads::start(library, roots.proc.clone(), config.serial_numbers)?;

@@ -23,7 +23,7 @@ pub struct Schedulers {
     kubernetes: Option<Kubernetes>,
     slurm: Option<SlurmWatch>,
     /// The GPUs and instances of this node.
-    devices: Mutex<Vec<Arc<GpuIdentity>>>,
+    devices: Mutex<Arc<[Arc<GpuIdentity>]>>,
 }
 
 impl Schedulers {
@@ -48,7 +48,7 @@ impl Schedulers {
         if let Some(slurm) = &self.slurm {
             slurm.set_devices(devices.iter().map(|device| NodeDevice::from(device.as_ref())).collect());
         }
-        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices.to_vec();
+        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices.into();
     }
 
     /// What each told last.
@@ -57,19 +57,23 @@ impl Schedulers {
         kubernetes.into_iter().chain(self.slurm.as_ref().map(SlurmWatch::snapshot)).collect()
     }
 
-    /// Who holds which device by these snapshots, with who pays by these rules. A device that this node does not know (yet)
-    /// is left out.
-    pub fn claims(&self, snapshots: &[Arc<Snapshot>], rules: &Rules) -> Claims {
-        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut claims = Claims::new();
-        for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| &snapshot.claims) {
-            if let Some(uuid) = uuid(device, &devices) {
-                let owner = mapping::apply(rules, holder.clone()).owner;
-                claims.entry(uuid).or_default().push((*part, owner));
-            }
-        }
-        claims
+    /// The GPUs and instances there are: the same [`Arc`] until others are said.
+    pub fn devices(&self) -> Arc<[Arc<GpuIdentity>]> {
+        Arc::clone(&self.devices.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Who holds which of `devices` by these snapshots, with who pays by these rules. A device that this node does not know (yet)
+/// is left out.
+pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[Arc<GpuIdentity>], rules: &Rules) -> Claims {
+    let mut claims = Claims::new();
+    for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| &snapshot.claims) {
+        if let Some(uuid) = uuid(device, devices) {
+            let owner = mapping::apply(rules, holder.clone()).owner;
+            claims.entry(uuid).or_default().push((*part, owner));
+        }
+    }
+    claims
 }
 
 /// The UUID of the device that is meant.
