@@ -5,7 +5,8 @@
 //! anew for each tick, as the agent reads it once a second. Measured are, each by itself:
 //!
 //! - `owners`: whose each process is, who was given what, and who pays by 20 rules;
-//! - `ledger`: the samples of the GPUs joined with that, and booked;
+//! - `join`: the samples of the GPUs joined with that;
+//! - `ledger`: and booked; `all of these`: the three together, which a tick takes;
 //! - `kubelet`: the message read, and joined with the pods (on a task of its own; without what it takes to transport it);
 //! - `slurm`: the same processes as eight jobs of Slurm, looked at (on a thread of its own);
 //! - `floor`: `/proc/PID/stat` of each process opened, read and closed, which does nothing yet.
@@ -87,8 +88,9 @@ struct Children(Vec<Child>);
 impl Children {
     fn start() -> Self {
         let mut children = Self(Vec::new());
-        for _ in 0..PROCESSES {
-            children.0.push(Command::new("sleep").arg("3600").spawn().unwrap());
+        for place in 0..PROCESSES {
+            let job = (place / (PROCESSES / JOBS)).to_string();
+            children.0.push(Command::new("sleep").arg("3600").env("SLURM_JOB_ID", job).spawn().unwrap());
         }
         children
     }
@@ -177,16 +179,18 @@ impl<'f> Node<'f> {
             let start = cpu_us();
             let known = owners.at(ts_ms, self.pids.clone(), vec![Arc::new(snapshot)], Arc::clone(&self.devices));
             let resolved = cpu_us();
-            for sample in &samples {
-                let known = Known { owners: &known.owners, claims: &known.claims, fresh: true };
-                ledger.tick(attribute::tick(sample, &[], true, known, false).unwrap(), Duration::from_secs(1));
-            }
+            let known_of = Known { owners: &known.owners, claims: &known.claims, fresh: true };
+            let ticks: Vec<_> =
+                samples.iter().map(|sample| attribute::tick(sample, &[], true, known_of, false).unwrap()).collect();
+            let joined = cpu_us();
+            ticks.into_iter().for_each(|tick| ledger.tick(tick, Duration::from_secs(1)));
             ledger.advance(ts_ms);
             ledger.handed_on(ledger.pending().len());
             let booked = cpu_us();
             cost("owners", resolved - start);
-            cost("ledger", booked - resolved);
-            cost("owners and ledger", booked - start);
+            cost("join", joined - resolved);
+            cost("ledger", booked - joined);
+            cost("all of these", booked - start);
             assert_eq!((known.owners.len(), known.claims.len()), (PROCESSES, GPUS));
             assert!(known.owners.values().all(|owner| owner.department.starts_with("department-")));
 

@@ -62,6 +62,7 @@ pub struct ProcessOwners {
     known: HashMap<u32, Known>,
     /// What schedulers had said at the last call.
     told: Vec<Arc<Snapshot>>,
+    calls: u64,
     looks: u64,
 }
 
@@ -79,6 +80,8 @@ struct Known {
     until_ms: Option<i64>,
     /// Who it is by what the schedulers had said; `None` when its job was suspended.
     named: Option<Arc<Named>>,
+    /// The last call that asked for it; 0: it has no name yet.
+    call: u64,
 }
 
 /// What a look finds out.
@@ -104,41 +107,38 @@ struct Stat {
 impl ProcessOwners {
     /// Looks under `proc` (`/proc`); names of users are in `passwd` (`/etc/passwd`).
     pub fn new(proc: PathBuf, passwd: PathBuf) -> Self {
-        Self { proc, users: Users::new(passwd), known: HashMap::new(), told: Vec::new(), looks: 0 }
+        Self { proc, users: Users::new(passwd), known: HashMap::new(), told: Vec::new(), calls: 0, looks: 0 }
     }
 
     /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds), where `schedulers` have told last
     /// whose the works of this node are. What is known of other processes is forgotten.
     pub fn resolve(&mut self, pids: &[u32], now_ms: i64, schedulers: &[Arc<Snapshot>]) -> HashMap<u32, Arc<Named>> {
-        let mut before = std::mem::take(&mut self.known);
-        let pidfds = || before.iter().filter_map(|(pid, known)| Some((*pid, known.pidfd.as_ref()?)));
+        let pidfds = || self.known.iter().filter_map(|(pid, known)| Some((*pid, known.pidfd.as_ref()?)));
         let (ended, mut room) = (alive::ended(pidfds()), MAX_PIDFDS.saturating_sub(pidfds().count()));
+        ended.iter().for_each(|pid| _ = self.known.remove(pid));
         let is_told = has_same_works(&self.told, schedulers);
-        let (mut owners, mut ancestors) = (HashMap::new(), Ancestors::new());
+        let (mut owners, mut ancestors) = (HashMap::with_capacity(pids.len()), Ancestors::new());
+        self.calls += 1;
         for &pid in pids {
-            if self.known.contains_key(&pid) {
-                continue;
+            let is_known = |known: &Known| known.call == self.calls || (known.pidfd.is_some() && !known.is_due(now_ms));
+            if !self.known.get(&pid).is_some_and(is_known) {
+                let before = self.known.remove(&pid);
+                let Some(found) = self.find(pid, before, now_ms, &mut ancestors, &mut room) else { continue };
+                self.known.insert(pid, found);
             }
-            let known = before.remove(&pid).filter(|_| !ended.contains(&pid));
-            let (mut known, is_found) = match known {
-                Some(known) if known.pidfd.is_some() && !known.is_due(now_ms) => (known, false),
-                known => match self.find(pid, known, now_ms, &mut ancestors, &mut room) {
-                    Some(found) => found,
-                    None => continue,
-                },
-            };
-            if is_found || !is_told {
+            let Some(known) = self.known.get_mut(&pid) else { continue };
+            if known.call == 0 || (!is_told && known.call != self.calls) {
                 known.name(&mut self.users, schedulers);
             }
+            known.call = self.calls;
             owners.extend(known.named.clone().map(|named| (pid, named)));
-            self.known.insert(pid, known);
         }
+        self.known.retain(|_, known| known.call == self.calls);
         self.told = schedulers.to_vec();
         owners
     }
 
-    /// What is known of a process that may be another one than `before`, and whether it was looked up for that; `None` when it
-    /// does not exist.
+    /// What is known of a process that may be another one than `before`; `None` when it does not exist.
     fn find(
         &mut self,
         pid: u32,
@@ -146,7 +146,7 @@ impl ProcessOwners {
         now_ms: i64,
         ancestors: &mut Ancestors,
         room: &mut usize,
-    ) -> Option<(Known, bool)> {
+    ) -> Option<Known> {
         let pidfd = match &mut before {
             Some(known) => known.pidfd.take(),
             // Before anything is read: so that is of its process, or of one that comes when it has ended.
@@ -156,11 +156,11 @@ impl ProcessOwners {
         let stat = self.stat(pid)?;
         let is_same = |known: &Known| known.started == stat.started && !known.is_due(now_ms);
         if before.as_ref().is_some_and(is_same) {
-            return Some((before?, false));
+            return before;
         }
         let (found, until_ms) = self.look_up(pid, &stat, now_ms, ancestors);
         let named = before.and_then(|known| known.named);
-        Some((Known { started: stat.started, pidfd, found, until_ms, named }, true))
+        Some(Known { started: stat.started, pidfd, found, until_ms, named, call: 0 })
     }
 
     /// How often a process was looked up so far, as opposed to known.
@@ -424,7 +424,7 @@ mod tests {
         process(dir.path(), pid, 1, "sh", Some(""));
         let mut owners = owners(dir.path(), "");
         let mut room = 0;
-        let (known, _) = owners.find(pid, None, 0, &mut Ancestors::new(), &mut room).unwrap();
+        let known = owners.find(pid, None, 0, &mut Ancestors::new(), &mut room).unwrap();
         assert!(known.pidfd.is_none());
         owners.known.insert(pid, known);
         fs::write(dir.path().join(format!("{pid}/stat")), format!("{pid} (new) S 1 {}9999", "0 ".repeat(17))).unwrap();

@@ -114,7 +114,7 @@ mod tests {
     use crate::config::{Config, Overrides};
     use crate::owners::DeviceId;
     use crate::owners::claim::{Claim, Part};
-    use crate::sensors::{Facts, Reading};
+    use crate::sensors::{Facts, MigIdentity, Reading};
 
     const RULES: &str = "[[owners.rule]]\nname = \"a\"\nmatch.pod = \"pod-1\"\nset.department = \"{k8s.label.team}\"\n\
                          [owners.default]\nproject = \"of {command}\"\n";
@@ -216,6 +216,31 @@ mod tests {
                 prop_assert_eq!(found.owners.len(), step.processes.len());
             }
         }
+    }
+
+    #[test]
+    fn a_gpu_instance_is_known_by_the_device_node_of_its_gpu() {
+        let mig = MigIdentity {
+            parent: "GPU-1".into(),
+            profile: "2g.20gb".into(),
+            gpu_instance: 5,
+            compute_instance: 0,
+            compute_slices: Some(2),
+            memory_slices: Some(2),
+        };
+        let instance = GpuIdentity { uuid: "MIG-5".into(), minor: None, mig: Some(mig), ..gpu(1) };
+        let devices = [gpu(0), gpu(1), instance].map(Arc::new);
+        let claim = |minor, gpu_instance| Claim {
+            device: DeviceId::Node { minor, gpu_instance },
+            part: Part::Even,
+            holder: named(1, 0),
+        };
+        let claims = vec![claim(1, Some(5)), claim(1, None), claim(0, Some(5)), claim(1, Some(4))];
+        let snapshot = Arc::new(Snapshot { claims, ..Snapshot::default() });
+        let found = schedulers::claims(&[snapshot], &devices, &Rules::default());
+        let mut uuids: Vec<&str> = found.keys().map(String::as_str).collect();
+        uuids.sort_unstable();
+        assert_eq!(uuids, ["GPU-1", "MIG-5"]);
     }
 
     #[test]

@@ -76,12 +76,16 @@ pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[Arc<GpuIdentity>], rules: 
     claims
 }
 
-/// The UUID of the device that is meant.
+/// The UUID of the device that is meant. A MIG instance has no device node of its own: it is known by that of its GPU.
 fn uuid(device: &DeviceId, devices: &[Arc<GpuIdentity>]) -> Option<String> {
+    let minor = |gpu: &GpuIdentity| match &gpu.mig {
+        Some(mig) => devices.iter().find(|parent| parent.uuid == mig.parent)?.minor,
+        None => gpu.minor,
+    };
     let is_it = |gpu: &&Arc<GpuIdentity>| match device {
         DeviceId::Uuid(uuid) => gpu.uuid.eq_ignore_ascii_case(uuid),
-        DeviceId::Node { minor, gpu_instance } => {
-            gpu.minor == Some(*minor) && gpu.mig.as_ref().map(|mig| mig.gpu_instance) == *gpu_instance
+        DeviceId::Node { minor: node, gpu_instance } => {
+            gpu.mig.as_ref().map(|mig| mig.gpu_instance) == *gpu_instance && minor(gpu) == Some(*node)
         }
     };
     devices.iter().find(is_it).map(|gpu| gpu.uuid.clone())
