@@ -18,7 +18,6 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark ends at what it does not expect")]
 
 #[path = "agent_cost/process.rs"]
-#[allow(dead_code, reason = "it is used elsewhere")]
 mod process;
 
 use std::collections::BTreeMap;
@@ -144,7 +143,7 @@ impl<'f> Node<'f> {
         pods.replace((0..PODS).map(pod).collect());
         let list = ListPodResourcesResponse { pod_resources: (0..PODS).map(listed).collect() };
         let mut replicas = Replicas::default();
-        let all = (0..PODS).map(|pod| replica(pod)).collect();
+        let all = (0..PODS).map(replica).collect();
         let devices = vec![ContainerDevices { resource_name: "nvidia.com/gpu".into(), device_ids: all }];
         replicas.learn(&AllocatableResourcesResponse { devices }, &Resources::new(&[]));
         Self {
