@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long a process may take to become ready, and to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Set for the processes that are started here: they end when the one that set it is killed.
+/// Set for the processes that are started here, to this one's PID: they end when it is killed.
 pub(crate) const END_WITH_PARENT: &str = "CONTADOR_END_WITH_PARENT";
 
 /// Variables that would lead a child to another store, or lock the demo out of its own.
@@ -49,7 +49,7 @@ impl Process {
             command.env_remove(variable);
         }
         let child = command
-            .env(END_WITH_PARENT, "1")
+            .env(END_WITH_PARENT, std::process::id().to_string())
             // A Ctrl-C is for the demo, which ends its parts in order.
             .process_group(0)
             .stdin(Stdio::null())
