@@ -2,12 +2,16 @@
 
 use std::process::ExitCode;
 
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 fn main() -> ExitCode {
-    if std::env::var_os("CONTADOR_END_WITH_PARENT").is_some() {
-        // Only a program that starts this one sets the variable; it would not be there to end it.
+    if let Ok(parent) = std::env::var("CONTADOR_END_WITH_PARENT") {
+        // Only a program that starts this one sets the variable, to its PID; it would not be there to end it.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
+        // It may have ended before that.
+        if getppid().map(Pid::as_raw_pid) != parent.parse().ok() {
+            return ExitCode::FAILURE;
+        }
     }
     contador_agent::cli::main()
 }

@@ -8,7 +8,8 @@ LEFT JOIN (
     SELECT device, arrayStringConcat(groupArray(concat(label, ' ', toString(round(share_ms / 600)), '%')), ', ') AS owners
     FROM (
         SELECT device, share_ms,
-               if(o.department = '', if(o.command = '', l.kind, o.command), concat(o.department, '/', o.experiment)) AS label
+               multiIf(o.pod != '', concat('pod ', o.namespace, '/', o.pod), o.job != '', concat('job ', o.job),
+                       o.department != '', concat(o.department, '/', o.experiment), o.command != '', o.command, l.kind) AS label
         FROM ledger AS l FINAL LEFT JOIN (SELECT * FROM owners FINAL) AS o ON o.id = l.owner
         WHERE minute = (SELECT max(minute) FROM ledger WHERE minute > now() - INTERVAL 3 MINUTE) AND share_ms > 0
         ORDER BY share_ms DESC)

@@ -1,6 +1,7 @@
 //! `contador demo`, whole: every part as a process of its own, on this machine.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,8 +10,9 @@ use contador_tests::binary;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-/// A minute closes at least once in so many seconds, so that there is something to conserve.
-const SECONDS: &str = "66";
+/// In so many seconds a minute closes in which the agent was ended and started again: the restarts wait for the next minute when
+/// this one is past its 36th second, and that minute's end is then up to 84 s away.
+const SECONDS: &str = "90";
 
 #[test]
 fn the_demo_meters_this_machine_and_everything_that_it_stored_adds_up() {
@@ -27,9 +29,11 @@ fn the_demo_meters_this_machine_and_everything_that_it_stored_adds_up() {
     for count in ["gpu_samples", "storage_samples", "latency_rows", "ledger_rows"] {
         assert!(summary[count].as_u64().is_some_and(|rows| rows > 0), "{count}: {summary}");
     }
-    // Four devices, once a second, less what starting and stopping took.
+    assert_eq!(summary["agent_restarts"], 2, "{summary} {said}");
     if summary["simulated"] == true {
-        assert!(summary["gpu_samples"].as_u64().is_some_and(|rows| rows >= 4 * 50), "{summary}");
+        // Seven GPUs and two MIG instances, once a second, less what starting and stopping took.
+        assert!(summary["gpu_samples"].as_u64().is_some_and(|rows| rows >= 9 * 50), "{summary}");
+        owners_of_all_kinds_are_named(&summary);
     }
     assert!(summary["engine_version"].as_str().is_some_and(|version| version.starts_with("26.7")), "{summary}");
     assert!(summary["sample_visible_ms_max"].as_i64().is_some_and(|ms| ms >= 0), "{summary}");
@@ -49,8 +53,45 @@ fn the_demo_meters_this_machine_and_everything_that_it_stored_adds_up() {
             "sample_visible_ms_max",
             "bill_total",
             "bill_currency",
+            "owners",
+            "agent_restarts",
             "conserved"
         ]
+    );
+}
+
+/// Each owner that the simulated node has, by what it is, and none that it does not have; with GPU time.
+fn owners_of_all_kinds_are_named(summary: &Value) {
+    let owners: BTreeMap<(&str, &str), &Value> = summary["owners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|owner| ((owner["kind"].as_str().unwrap(), owner["name"].as_str().unwrap()), owner))
+        .collect();
+    let expected = [
+        ("idle", ""),
+        ("job", "4711 physics batch"),
+        ("pod", "lab/evaluation-0 research lab"),
+        ("pod", "lab/jupyter-0 research lab"),
+        ("pod", "search/ranker-0 product search ranker-v3"),
+        ("process", "finance forecasting q4-model"),
+        ("process", "product search ranker-v3"),
+        ("process", "research language lora-14"),
+        ("process", "research vision resnet-sweep-7"),
+        ("stranded", ""),
+        ("unattributed", ""),
+        ("unmetered", ""),
+    ];
+    assert_eq!(owners.keys().copied().collect::<Vec<_>>(), expected, "{summary}");
+    let ms = |owner: (&str, &str), what: &str| owners[&owner][what].as_u64().unwrap();
+    assert!(expected.iter().all(|owner| ms(*owner, "share_ms") > 0), "{summary}");
+    // A pod has one of two replicas of a GPU and does nothing there: the other half is idle as long, but for what is rounded
+    // in each minute, and longer by the time until the agent knows of the pod.
+    let pod = ("pod", "lab/jupyter-0 research lab");
+    assert!(ms(("idle", ""), "share_ms") + 1_000 >= ms(pod, "share_ms"), "{summary}");
+    assert!(
+        ms(pod, "idle_ms") > 0 && ms(("pod", "search/ranker-0 product search ranker-v3"), "idle_ms") == 0,
+        "{summary}"
     );
 }
 
@@ -88,12 +129,16 @@ fn running(pid: u32) -> bool {
     !stat.is_empty() && !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
 }
 
-/// The demo's parts once all of them run: engine, collector, agent, four workloads.
+/// The demo's parts once all of them run: engine, collector, four workloads, a job where it is simulated, and at last the agent.
 fn parts(demo: u32) -> Vec<u32> {
     let deadline = Instant::now() + Duration::from_secs(60);
+    let is_agent = |pid: &u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).any(|argument| argument == b"--state-dir")
+    };
     loop {
         let parts = children(demo);
-        if parts.len() >= 7 {
+        if parts.len() >= 7 && parts.iter().any(is_agent) {
             return parts;
         }
         assert!(running(demo), "the demo ended while it started");

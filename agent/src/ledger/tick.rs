@@ -1,6 +1,6 @@
 //! What one device looked like at one instant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use contador_schemas::owner::Owner;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ pub fn holders<'o>(
     processes: impl IntoIterator<Item = (&'o Owner, u64, Option<f64>)>,
 ) -> Vec<Holder> {
     // A hash for each owner, and not for each process.
-    let mut found: BTreeMap<&Owner, Found<'_>> = BTreeMap::new();
+    let mut found: HashMap<&Owner, Found<'_>> = HashMap::new();
     for (part, owner) in given {
         let part_of = &mut found.entry(owner).or_default().part;
         *part_of = Some(part_of.map_or(part, |before| both(before, part)));

@@ -6,15 +6,24 @@
 //! job as the schedulers know it, else a container by its id (and its pod by the UID), the user who runs it and the program's
 //! name. When there is no such group either, it is that user and the program; and when the
 //! environment can't be read and the user has no name, it is *unattributed*. A process that does not exist, or is dead and only
-//! not collected yet, is nobody's; so is one of a suspended job, which holds nothing. Answers are kept by PID and start time, so
-//! that a reused PID is a new process; those without labels, also where nothing could be found out, are looked up again after a
-//! while, since an `exec` may have brought them, or a scheduler has moved it: a look reads the environments of the process and
-//! of its ancestors, and a process has at most one in that while. What an ancestor says is read once for all that are looked up
-//! together. What schedulers say of a work is taken from their last word at each call, and costs no look.
+//! not collected yet, is nobody's; so is one of a suspended job, which holds nothing.
+//!
+//! Most of it is at each call as it was at the one before, so answers are kept:
+//!
+//! - that it is still the same process is asked at each call: of its pidfd ([`super::alive`]), of all processes at once; where
+//!   there is none, `/proc/PID/stat` is read for its start time. So a reused PID is a new process.
+//! - what its labels say is kept as long as it lives: an environment that named an owner once is not asked again.
+//! - of all others, also where nothing could be found out, the whole answer is looked up again after a while, since an `exec`
+//!   may have brought labels, and a scheduler may have moved it to another group: a look reads the environments of the process
+//!   and of its ancestors, and a process has at most one in that while. What an ancestor says is read once for all that are
+//!   looked up together.
+//! - what schedulers say of a work is taken from their last word at each call, and costs no look. Who it makes of a process is
+//!   worked out again when the word is another one: as long as an answer is the same, it is the same [`Arc`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +33,7 @@ use contador_schemas::owner::{Owner, OwnerKind};
 use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
-use super::{claim, labels, slurm};
+use super::{alive, claim, labels, slurm};
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
@@ -38,6 +47,9 @@ const MAX_CGROUP_BYTES: u64 = 64 << 10;
 /// More than `/proc/PID/stat` has, in bytes: a name of at most 64, and numbers of at most 20 digits.
 const MAX_STAT_BYTES: usize = 2_048;
 
+/// Most processes of which a pidfd is kept open: there is a limit of open files, often 1,024.
+const MAX_PIDFDS: usize = 256;
+
 /// Characters of a container's id that name it, as runtimes show it.
 const SHORT_ID: usize = 12;
 
@@ -49,7 +61,10 @@ const UNLABELLED_MS: i64 = 30_000;
 pub struct ProcessOwners {
     proc: PathBuf,
     users: Users,
-    known: HashMap<(u32, u64), Known>,
+    known: HashMap<u32, Known>,
+    /// What schedulers had said at the last call.
+    told: Vec<Arc<Snapshot>>,
+    calls: u64,
     looks: u64,
 }
 
@@ -58,14 +73,28 @@ type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
 
 #[derive(Debug)]
 struct Known {
+    /// Clock ticks since boot.
+    started: u64,
+    /// Becomes readable when it has ended.
+    pidfd: Option<OwnedFd>,
+    found: Found,
+    /// `None` for ever, as labels don't change.
+    until_ms: Option<i64>,
+    /// Who it is by what the schedulers had said; `None` when its job was suspended.
+    named: Option<Arc<Named>>,
+    /// The last call that asked for it; 0: it has no name yet.
+    call: u64,
+}
+
+/// What a look finds out.
+#[derive(Debug)]
+struct Found {
     /// Who the environment names.
     said: Option<Owner>,
     /// What its control group says that it is part of.
     work: Option<Work>,
     /// Who it is when neither of them tells.
     alone: Owner,
-    /// `None` for ever, as labels don't change.
-    until_ms: Option<i64>,
 }
 
 /// The fields of `/proc/PID/stat` that matter here.
@@ -80,28 +109,60 @@ struct Stat {
 impl ProcessOwners {
     /// Looks under `proc` (`/proc`); names of users are in `passwd` (`/etc/passwd`).
     pub fn new(proc: PathBuf, passwd: PathBuf) -> Self {
-        Self { proc, users: Users::new(passwd), known: HashMap::new(), looks: 0 }
+        Self { proc, users: Users::new(passwd), known: HashMap::new(), told: Vec::new(), calls: 0, looks: 0 }
     }
 
     /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds), where `schedulers` have told last
     /// whose the works of this node are. What is known of other processes is forgotten.
-    pub fn resolve(&mut self, pids: &[u32], now_ms: i64, schedulers: &[Arc<Snapshot>]) -> HashMap<u32, Named> {
-        let (mut found, mut ancestors) = (HashMap::new(), Ancestors::new());
-        let mut seen = HashSet::new();
+    pub fn resolve(&mut self, pids: &[u32], now_ms: i64, schedulers: &[Arc<Snapshot>]) -> HashMap<u32, Arc<Named>> {
+        let pidfds = || self.known.iter().filter_map(|(pid, known)| Some((*pid, known.pidfd.as_ref()?)));
+        let (ended, mut room) = (alive::ended(pidfds()), MAX_PIDFDS.saturating_sub(pidfds().count()));
+        ended.iter().for_each(|pid| _ = self.known.remove(pid));
+        let is_told = has_same_works(&self.told, schedulers);
+        let (mut owners, mut ancestors) = (HashMap::with_capacity(pids.len()), Ancestors::new());
+        self.calls += 1;
         for &pid in pids {
-            let Some(stat) = self.stat(pid) else { continue };
-            let key = (pid, stat.started);
-            seen.insert(key);
-            let is_known = |known: &Known| known.until_ms.is_none_or(|until| now_ms < until);
-            if !self.known.get(&key).is_some_and(is_known) {
-                let known = self.look_up(pid, &stat, now_ms, &mut ancestors);
-                self.known.insert(key, known);
+            let is_known = |known: &Known| known.call == self.calls || (known.pidfd.is_some() && !known.is_due(now_ms));
+            if !self.known.get(&pid).is_some_and(is_known) {
+                let before = self.known.remove(&pid);
+                let Some(found) = self.find(pid, before, now_ms, &mut ancestors, &mut room) else { continue };
+                self.known.insert(pid, found);
             }
-            let named = self.known.get(&key).and_then(|known| known.named(&mut self.users, schedulers));
-            found.extend(named.map(|named| (pid, named)));
+            let Some(known) = self.known.get_mut(&pid) else { continue };
+            if known.call == 0 || (!is_told && known.call != self.calls) {
+                known.name(&mut self.users, schedulers);
+            }
+            known.call = self.calls;
+            owners.extend(known.named.clone().map(|named| (pid, named)));
         }
-        self.known.retain(|key, _| seen.contains(key));
-        found
+        self.known.retain(|_, known| known.call == self.calls);
+        self.told = schedulers.to_vec();
+        owners
+    }
+
+    /// What is known of a process that may be another one than `before`; `None` when it does not exist.
+    fn find(
+        &mut self,
+        pid: u32,
+        mut before: Option<Known>,
+        now_ms: i64,
+        ancestors: &mut Ancestors,
+        room: &mut usize,
+    ) -> Option<Known> {
+        let pidfd = match &mut before {
+            Some(known) => known.pidfd.take(),
+            // Before anything is read: so that is of its process, or of one that comes when it has ended.
+            None if *room > 0 => alive::pidfd(&self.proc, pid).inspect(|_| *room -= 1),
+            None => None,
+        };
+        let stat = self.stat(pid)?;
+        let is_same = |known: &Known| known.started == stat.started && !known.is_due(now_ms);
+        if before.as_ref().is_some_and(is_same) {
+            return before;
+        }
+        let (found, until_ms) = self.look_up(pid, &stat, now_ms, ancestors);
+        let named = before.and_then(|known| known.named);
+        Some(Known { started: stat.started, pidfd, found, until_ms, named, call: 0 })
     }
 
     /// How often a process was looked up so far, as opposed to known.
@@ -109,7 +170,8 @@ impl ProcessOwners {
         self.looks
     }
 
-    fn look_up(&mut self, pid: u32, stat: &Stat, now_ms: i64, ancestors: &mut Ancestors) -> Known {
+    /// What can be found out of a process, and until when that holds.
+    fn look_up(&mut self, pid: u32, stat: &Stat, now_ms: i64, ancestors: &mut Ancestors) -> (Found, Option<i64>) {
         self.looks += 1;
         let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid());
         let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
@@ -135,7 +197,7 @@ impl ProcessOwners {
             Owner { user, command: stat.command.clone(), ..Owner::default() }
         };
         let until_ms = said.is_none().then_some(now_ms.saturating_add(UNLABELLED_MS));
-        Known { said, work, alone, until_ms }
+        (Found { said, work, alone }, until_ms)
     }
 
     fn ancestor(&self, pid: u32) -> (Option<Owner>, u32) {
@@ -169,6 +231,21 @@ impl ProcessOwners {
 }
 
 impl Known {
+    /// Whether it is to be looked up again.
+    fn is_due(&self, now_ms: i64) -> bool {
+        self.until_ms.is_some_and(|until_ms| now_ms >= until_ms)
+    }
+
+    /// Says who it is by what the schedulers say now.
+    fn name(&mut self, users: &mut Users, schedulers: &[Arc<Snapshot>]) {
+        let named = self.found.named(users, schedulers);
+        if self.named.as_deref() != named.as_ref() {
+            self.named = named.map(Arc::new);
+        }
+    }
+}
+
+impl Found {
     /// Who it is by what the schedulers say now; `None` when its job is suspended.
     fn named(&self, users: &mut Users, schedulers: &[Arc<Snapshot>]) -> Option<Named> {
         let is_told = self.work.as_ref().and_then(|work| told(work, schedulers));
@@ -189,6 +266,12 @@ impl Known {
         }
         Some(named)
     }
+}
+
+/// Whether both say the same of works.
+fn has_same_works(one: &[Arc<Snapshot>], other: &[Arc<Snapshot>]) -> bool {
+    let is_same = |(one, other): (&Arc<Snapshot>, &Arc<Snapshot>)| Arc::ptr_eq(one, other) || one.works == other.works;
+    one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
 /// Whose a work is, as a scheduler knows it.
@@ -244,6 +327,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::process::Command;
 
     use super::*;
 
@@ -318,6 +402,43 @@ mod tests {
         let mut owners = ProcessOwners::new("/proc".into(), "/etc/passwd".into());
         let pid = std::process::id();
         assert!(owners.resolve(&[pid], 0, &[]).contains_key(&pid));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_nobodys_before_its_parent_collects_it() {
+        let mut child = Command::new("sleep").arg("600").env("CONTADOR_OWNER_JOB", "j1").spawn().unwrap();
+        let mut owners = ProcessOwners::new("/proc".into(), "/etc/passwd".into());
+        let pid = child.id();
+        let found = owners.resolve(&[pid, pid], 0, &[]);
+        assert!(owners.known[&pid].pidfd.is_some());
+        let again = owners.resolve(&[pid], UNLABELLED_MS, &[]);
+        assert_eq!((owners.looks(), again[&pid].owner.job.as_str()), (1, "j1"));
+        assert!(Arc::ptr_eq(&found[&pid], &again[&pid]));
+        child.kill().unwrap();
+        let start = std::time::Instant::now();
+        while !owners.resolve(&[pid], 0, &[]).is_empty() {
+            assert!(start.elapsed().as_secs() < 60);
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn more_processes_than_files_may_be_open_are_told_apart_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/proc/self", dir.path().join("self")).unwrap();
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id();
+        process(dir.path(), pid, 1, "sh", Some(""));
+        let mut owners = owners(dir.path(), "");
+        let mut room = 0;
+        let known = owners.find(pid, None, 0, &mut Ancestors::new(), &mut room).unwrap();
+        assert!(known.pidfd.is_none());
+        owners.known.insert(pid, known);
+        fs::write(dir.path().join(format!("{pid}/stat")), format!("{pid} (new) S 1 {}9999", "0 ".repeat(17))).unwrap();
+        assert_eq!(owners.resolve(&[pid], 1, &[])[&pid].owner.command, "new");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     const ID: &str = "7be92808767a667f35c8505cbf40d14e931ef6db5b0210329cf193b15ba9d605";

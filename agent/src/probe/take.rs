@@ -17,7 +17,7 @@ use crate::owners::mapping::{self, Mapped};
 use crate::run::attribute::{self, Known};
 use crate::run::clock::now_ms;
 use crate::run::kernel::{KernelAnswer, KernelSensor, kernel_sensors};
-use crate::run::schedulers::Schedulers;
+use crate::run::schedulers::{self, Schedulers};
 use crate::sensors::{
     Answer, GpuSample, KernelSample, Measures, Mounts, NvmlLibrary, Reading, SensorError, SensorTask,
 };
@@ -92,7 +92,7 @@ impl Prober {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let told = by.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let found = owners.resolve(&pids, ts_ms, &told).into_iter();
-                found.map(|(pid, named)| (pid, mapping::apply(&rules, named))).collect()
+                found.map(|(pid, named)| (pid, mapping::apply(&rules, Arc::unwrap_or_clone(named)))).collect()
             }
         })?;
         let schedulers = Schedulers::start(config).map_err(std::io::Error::other)?;
@@ -166,7 +166,7 @@ impl Prober {
             decided.entry(owner).or_default().insert(decision);
         }
         let processes = mapped.into_iter().map(|(pid, mapped)| (pid, mapped.owner)).collect();
-        let claims = self.schedulers.claims(&told, &self.rules);
+        let claims = schedulers::claims(&told, &self.schedulers.devices(), &self.rules);
         let known = Known { owners: &processes, claims: &claims, fresh: true };
         let held = devices.iter().filter_map(|(_, sample)| {
             let holders = attribute::held(sample, attribute::given_of(sample, &claims), known, true)?;

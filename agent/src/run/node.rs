@@ -14,12 +14,13 @@ use super::clock::now_ms;
 use super::gpus::GpuTick;
 use super::inventory::InventoryLog;
 use super::keep::Troubles;
+use super::ownership::OwnersSample;
 use super::schedulers::{End, Schedulers};
-use super::sensors::{NodeSample, OwnersSample, Round, Sensors};
+use super::sensors::{NodeSample, Round, Sensors};
 use super::topology::TopologyWatch;
 use super::watch::Silence;
 use super::{Options, RunError};
-use super::{attribute, kernel};
+use super::{attribute, kernel, schedulers};
 use crate::config::Config;
 use crate::exposition::Latest;
 use crate::http::Health;
@@ -288,7 +289,7 @@ impl Node {
                 samples::gpu(points, sample, simulated, described);
             }
         }
-        let ends = self.sensors.schedulers.ends(&self.owners.snapshots, &self.rules);
+        let ends = schedulers::ends(&self.owners.snapshots, &self.sensors.schedulers.devices(), &self.rules);
         let mut ticks = Vec::new();
         for sample in samples.iter().filter(|sample| sample.parent.is_none()) {
             let stale = self.is_stale(sample);

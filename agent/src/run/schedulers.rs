@@ -29,7 +29,7 @@ pub struct Schedulers {
     kubernetes: Option<Kubernetes>,
     slurm: Option<SlurmWatch>,
     /// The GPUs and instances of this node.
-    devices: Mutex<Vec<Arc<GpuIdentity>>>,
+    devices: Mutex<Arc<[Arc<GpuIdentity>]>>,
 }
 
 impl Schedulers {
@@ -52,7 +52,7 @@ impl Schedulers {
         if let Some(slurm) = &self.slurm {
             slurm.set_devices(devices.iter().map(|device| NodeDevice::from(device.as_ref())).collect());
         }
-        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices.to_vec();
+        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices.into();
     }
 
     /// What each told last.
@@ -81,29 +81,9 @@ impl Schedulers {
         }
     }
 
-    /// Who holds which device by these snapshots, with who pays by these rules. A device that this node does not know (yet)
-    /// is left out.
-    pub fn claims(&self, snapshots: &[Arc<Snapshot>], rules: &Rules) -> Claims {
-        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut claims = Claims::new();
-        for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| &snapshot.claims) {
-            if let Some(uuid) = uuid(device, &devices) {
-                let owner = mapping::apply(rules, holder.clone()).owner;
-                claims.entry(uuid).or_default().push((*part, owner));
-            }
-        }
-        claims
-    }
-
-    /// Who, by these snapshots and rules, has held which device until when. As with [`claims`](Self::claims).
-    pub fn ends(&self, snapshots: &[Arc<Snapshot>], rules: &Rules) -> Vec<End> {
-        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = snapshots.iter().flat_map(|snapshot| &snapshot.ended);
-        let end = |Ended { device, holder, at_ms }: &Ended| {
-            let owner = mapping::apply(rules, holder.clone()).owner;
-            Some(End { device: uuid(device, &devices)?, owner, at_ms: *at_ms })
-        };
-        all.filter_map(end).collect()
+    /// The GPUs and instances there are: the same [`Arc`] until others are said.
+    pub fn devices(&self) -> Arc<[Arc<GpuIdentity>]> {
+        Arc::clone(&self.devices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -118,9 +98,30 @@ pub struct End {
     pub at_ms: i64,
 }
 
-/// The UUID of the device that is meant.
+/// Who holds which of `devices` by these snapshots, with who pays by these rules. A device that this node does not know (yet)
+/// is left out.
+pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[Arc<GpuIdentity>], rules: &Rules) -> Claims {
+    let mut claims = Claims::new();
+    for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| &snapshot.claims) {
+        if let Some(uuid) = uuid(device, devices) {
+            let owner = mapping::apply(rules, holder.clone()).owner;
+            claims.entry(uuid).or_default().push((*part, owner));
+        }
+    }
+    claims
+}
+
+/// Who, by these snapshots and rules, has held which of `devices` until when. As with [`claims`].
+pub fn ends(snapshots: &[Arc<Snapshot>], devices: &[Arc<GpuIdentity>], rules: &Rules) -> Vec<End> {
+    let end = |Ended { device, holder, at_ms }: &Ended| {
+        let owner = mapping::apply(rules, holder.clone()).owner;
+        Some(End { device: uuid(device, devices)?, owner, at_ms: *at_ms })
+    };
+    snapshots.iter().flat_map(|snapshot| &snapshot.ended).filter_map(end).collect()
+}
+
+/// The UUID of the device that is meant. A MIG instance has no device node of its own: it is known by that of its GPU.
 fn uuid(device: &DeviceId, devices: &[Arc<GpuIdentity>]) -> Option<String> {
-    // An instance has no device node of its own, and is named by that of its GPU.
     let minor_of = |gpu: &GpuIdentity| match &gpu.mig {
         Some(mig) => devices.iter().find(|parent| parent.uuid == mig.parent)?.minor,
         None => gpu.minor,

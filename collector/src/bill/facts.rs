@@ -83,7 +83,7 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
         // A kind that this version does not know is still somebody's time: it is shown, not dropped.
         let kind = OwnerKind::parse(&row.kind).unwrap_or(OwnerKind::Unattributed);
         let partition = !row.mig_profile.is_empty();
-        let gpu_model = if partition { format!("{} {}", row.gpu_model, row.mig_profile) } else { row.gpu_model };
+        let gpu_model = model(row.gpu_model, &row.mig_profile);
         let owner = names.get(&row.owner).cloned().unwrap_or_else(|| Arc::new(Owner::of_kind(kind)));
         if kind == OwnerKind::Workload && !names.contains_key(&row.owner) {
             unknown.insert(row.owner);
@@ -95,6 +95,14 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
         facts.metered_too = metered_too(store, period).await?;
     }
     Ok(facts)
+}
+
+/// What a price book calls a device: its model, and a MIG instance by its profile, which the driver's name of it has already.
+fn model(gpu_model: String, mig_profile: &str) -> String {
+    match mig_profile {
+        profile if gpu_model.ends_with(profile) => gpu_model,
+        profile => format!("{gpu_model} {profile}"),
+    }
 }
 
 /// Whole numbers as a ClickHouse array. As text they take little of a query, however many they are.
@@ -217,5 +225,21 @@ fn owner(row: OwnerRow) -> Owner {
         service: row.service,
         model: row.model,
         command: row.command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_called_by_its_profile_once() {
+        for (gpu_model, profile, called) in [
+            ("NVIDIA L4", "", "NVIDIA L4"),
+            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "1g.10gb", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"),
+            ("A100", "1g.10gb", "A100 1g.10gb"),
+        ] {
+            assert_eq!(model(gpu_model.to_owned(), profile), called);
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::demo::{self, Options};
 /// Arguments of `contador demo`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// End after so many seconds; over 60, so that a minute of the ledger closes and is checked
+    /// End after so many seconds; over 60, so that a minute of the ledger closes and is checked, over 85 for the restarts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Print nothing but one JSON object at the end

@@ -52,9 +52,13 @@ enum Command {
 /// Parses the process's arguments, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    if std::env::var_os(crate::demo::END_WITH_PARENT).is_some() {
-        // Only a program that starts this one sets the variable; it would not be there to end it.
+    if let Ok(parent) = std::env::var(crate::demo::END_WITH_PARENT) {
+        // Only a program that starts this one sets the variable, to its PID; it would not be there to end it.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+        // It may have ended before that.
+        if rustix::process::getppid().map(rustix::process::Pid::as_raw_pid) != parent.parse().ok() {
+            return ExitCode::FAILURE;
+        }
     }
     let done = match cli.command {
         Command::Serve(args) => serve::run(args),

@@ -1,5 +1,6 @@
 //! Whether what was stored adds up: each GPU's minute, with those of its MIG instances, is held whole, and the energy of its
-//! owners is what its own counter says. Computed from the stored samples, not by the agent's code.
+//! owners is what its own counter says, also where the agent was ended and started again within it. Computed from the stored
+//! samples, not by the agent's code.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ pub(super) struct Row {
     pub(super) share_ms: u64,
     /// Sum of the owners' energy, millijoules.
     pub(super) energy_mj: u64,
+    /// The part of the shares that is unmetered, milliseconds.
+    pub(super) unmetered_ms: u64,
 }
 
 /// One stored sample of a device's energy counter.
@@ -33,19 +36,45 @@ pub(super) struct Reading {
 }
 
 const ROWS: &str = "SELECT if(d.parent = '', toString(l.device), d.parent) AS device, l.minute AS minute,
-    toUInt64(sum(l.share_ms)) AS share_ms, toUInt64(sum(l.energy_mj)) AS energy_mj
+    toUInt64(sum(l.share_ms)) AS share_ms, toUInt64(sum(l.energy_mj)) AS energy_mj,
+    toUInt64(sumIf(l.share_ms, l.kind = 'unmetered')) AS unmetered_ms
 FROM (SELECT * FROM ledger FINAL) AS l
 LEFT JOIN (SELECT id, anyLast(parent) AS parent FROM devices GROUP BY id) AS d ON d.id = toString(l.device)
 GROUP BY device, minute ORDER BY device, minute SETTINGS join_use_nulls = 0";
 
 const READINGS: &str = "SELECT device, ts, energy_mj FROM gpu_samples FINAL ORDER BY device, ts";
 
-/// What does not add up, a line each, and how many device-minutes were looked at.
-pub(super) async fn check(store: &Store) -> anyhow::Result<(Vec<String>, usize)> {
+/// What was looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checked {
+    /// What does not add up, a line each.
+    pub(super) faults: Vec<String>,
+    /// How many device-minutes there are.
+    pub(super) minutes: usize,
+    /// How often the agent was started again in one of them.
+    pub(super) restarts: usize,
+}
+
+/// Checks all that is stored. `restarts`: when the agent had ended and was not yet started again, Unix milliseconds.
+pub(super) async fn check(store: &Store, restarts: impl Iterator<Item = i64>) -> anyhow::Result<Checked> {
     let rows: Vec<Row> = store.client.query(ROWS).fetch_all().await?;
     let readings: Vec<Reading> = store.client.query(READINGS).fetch_all().await?;
-    let minutes = rows.len();
-    Ok((faults(&rows, readings), minutes))
+    let mut checked = Checked { faults: faults(&rows, readings), minutes: rows.len(), restarts: 0 };
+    for restart_ms in restarts {
+        let (unseen, is_checked) = restarted(&rows, restart_ms);
+        checked.faults.extend(unseen);
+        checked.restarts += usize::from(is_checked);
+    }
+    Ok(checked)
+}
+
+/// What contradicts that no agent ran at an instant (Unix milliseconds), and whether there are rows of its minute.
+fn restarted(rows: &[Row], at_ms: i64) -> (Vec<String>, bool) {
+    let of_minute = || rows.iter().filter(|row| i64::from(row.minute) * 1_000 == at_ms - at_ms.rem_euclid(60_000));
+    let seen = of_minute().filter(|row| row.unmetered_ms == 0).map(|Row { device, minute, .. }| {
+        format!("{device}, minute {minute}: the agent was started again in it, and no part of it is unmetered")
+    });
+    (seen.collect(), of_minute().count() > 0)
 }
 
 /// What of `rows` contradicts the minute's length or the `readings` of the energy counters (ascending by device and time).
@@ -60,7 +89,7 @@ fn faults(rows: &[Row], readings: Vec<Reading>) -> Vec<String> {
         counters.into_iter().map(|(device, counter)| (device, risen(&counter))).collect();
     let mut faults = Vec::new();
     for row in rows {
-        let Row { device, minute, share_ms, energy_mj } = row;
+        let Row { device, minute, share_ms, energy_mj, .. } = row;
         if *share_ms != 60_000 {
             faults.push(format!("{device}, minute {minute}: the shares sum to {share_ms} ms, expected 60000"));
         }
@@ -121,7 +150,7 @@ mod tests {
     }
 
     fn row(minute: u32, share_ms: u64, energy_mj: u64) -> Row {
-        Row { device: "GPU-a".into(), minute, share_ms, energy_mj }
+        Row { device: "GPU-a".into(), minute, share_ms, energy_mj, unmetered_ms: 0 }
     }
 
     #[test]
@@ -136,6 +165,15 @@ mod tests {
                 "GPU-a, minute 60: the owners drew 30001 mJ, the device's counter says 30000"
             ]
         );
+    }
+
+    #[test]
+    fn a_minute_in_which_no_agent_ran_has_something_unmetered() {
+        let rows = [Row { unmetered_ms: 700, ..row(120, 60_000, 0) }, row(180, 60_000, 0)];
+        assert_eq!(restarted(&rows, 120_000), (vec![], true));
+        assert_eq!(restarted(&rows, 119_999), (vec![], false), "its minute is still open");
+        let fault = "GPU-a, minute 180: the agent was started again in it, and no part of it is unmetered".to_owned();
+        assert_eq!(restarted(&rows, 239_999), (vec![fault], true));
     }
 
     #[test]

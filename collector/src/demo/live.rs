@@ -58,6 +58,8 @@ pub(super) struct Snapshot {
     pub(super) node: Option<NodeNow>,
     /// Name of what was timed, and its p99 in microseconds.
     pub(super) p99: Vec<(&'static str, Answer)>,
+    /// What the agent has been through.
+    pub(super) agent: String,
 }
 
 const DEVICES: &str = include_str!("../../../dashboards/queries/devices_now.sql");
@@ -66,8 +68,8 @@ const DISKS: &str = include_str!("../../../dashboards/queries/disks_now.sql");
 
 const NODE: &str = include_str!("../../../dashboards/queries/node_now.sql");
 
-/// Asks for all of it; latencies are those of the last five minutes.
-pub(super) async fn snapshot(store: &Store) -> anyhow::Result<Snapshot> {
+/// Asks for all of it; latencies are those of the last five minutes. `agent`: what that has been through.
+pub(super) async fn snapshot(store: &Store, agent: String) -> anyhow::Result<Snapshot> {
     // The window that is still open counts too.
     let to = u32::try_from(jiff::Timestamp::now().as_second())?.saturating_add(10);
     let from = to.saturating_sub(310);
@@ -83,5 +85,6 @@ pub(super) async fn snapshot(store: &Store) -> anyhow::Result<Snapshot> {
         disks: store.client.query(DISKS).fetch_all().await?,
         node: store.client.query(NODE).fetch_optional().await?,
         p99,
+        agent,
     })
 }

@@ -1,16 +1,18 @@
 //! An open-loop load on the demo's service: requests leave when they are due, whether or not earlier ones are answered, and
 //! a latency counts from the instant at which its request was due. What the client saw is pushed as HDR histograms.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::service::{SERVICE, Service};
+use super::service::SERVICE;
 use crate::random::Random;
 
 /// Mean rate of the load, requests a second.
@@ -22,10 +24,13 @@ const PUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// Name of the metric that the client pushes.
 pub(super) const CLIENT_METRIC: &str = "client_request_duration";
 
-/// Sends requests to `service` and pushes latencies to the agent at `agent` until `stop`.
-pub(super) async fn run(service: &Service, agent: String, stop: CancellationToken) -> anyhow::Result<()> {
+/// Where the agent is. Whoever ends it holds this until it runs again, so that no push is cut off.
+pub(super) type AgentUrl = Arc<Mutex<String>>;
+
+/// Sends requests to `service` and pushes latencies to `agent` until `stop`.
+pub(super) async fn run(service: SocketAddr, agent: AgentUrl, stop: CancellationToken) -> anyhow::Result<()> {
     let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
-    let target = format!("http://{}/rank", service.address);
+    let target = format!("http://{service}/rank");
     let (seen, mut latencies) = mpsc::channel::<Duration>(4096);
     let sender = async {
         let mut random = Random::new(7);
@@ -76,10 +81,11 @@ pub(super) async fn run(service: &Service, agent: String, stop: CancellationToke
 /// Pushes what was recorded since `started` (Unix seconds) and empties the histogram; the start of the next one.
 async fn push_histogram(
     http: &reqwest::Client,
-    agent: &str,
+    agent: &AgentUrl,
     histogram: &mut Histogram<u64>,
     started: f64,
 ) -> anyhow::Result<f64> {
+    let agent = agent.lock().await;
     let ended = unix_now();
     if histogram.is_empty() {
         return Ok(ended);

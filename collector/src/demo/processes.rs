@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// How long a process may take to become ready, and to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Set for the processes that are started here: they end when the one that set it is killed.
+/// Set for the processes that are started here, to this one's PID: they end when it is killed.
 pub(crate) const END_WITH_PARENT: &str = "CONTADOR_END_WITH_PARENT";
 
 /// Variables that would lead a child to another store, or lock the demo out of its own.
@@ -36,16 +36,20 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `command`, its output going to `<name>.log` under `logs`.
+    /// Starts `command`, its output going to the end of `<name>.log` under `logs`.
     pub(super) fn start(name: &'static str, mut command: Command, logs: &Path) -> anyhow::Result<Self> {
         let log = logs.join(format!("{name}.log"));
-        let file = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .with_context(|| format!("create {}", log.display()))?;
         // What the user's shell says of her own ClickHouse is not meant for the demo's.
         for variable in STORE_VARIABLES {
             command.env_remove(variable);
         }
         let child = command
-            .env(END_WITH_PARENT, "1")
+            .env(END_WITH_PARENT, std::process::id().to_string())
             // A Ctrl-C is for the demo, which ends its parts in order.
             .process_group(0)
             .stdin(Stdio::null())
@@ -83,7 +87,7 @@ impl Process {
     }
 
     /// Asks it to end and waits; what does not end is killed, and that is an error.
-    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // It may have ended in between; wait() tells.
@@ -104,9 +108,14 @@ impl Process {
         }
     }
 
-    /// Ends a process that has nothing to finish.
-    pub(super) async fn kill(mut self) {
+    /// Kills it, whatever it does.
+    pub(super) async fn kill(&mut self) {
         let _ = self.child.kill().await;
+    }
+
+    /// Its PID.
+    pub(super) fn pid(&self) -> anyhow::Result<u32> {
+        self.child.id().with_context(|| format!("{} has ended", self.name))
     }
 
     fn tail(&self) -> String {

@@ -8,12 +8,16 @@ use tokio::process::Command;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::agent::Agent;
+use super::load::AgentUrl;
 use super::ports::Ports;
 use super::processes::{Process, beside};
+use super::restarts::Restarts;
 use super::service::Service;
+use super::simulated::Simulated;
 use super::summary::{Summary, count, engine_version};
 use super::view::{Fixed, View};
-use super::{conserve, live, load, sample, visible, workloads};
+use super::{conserve, live, load, owners, sample, visible, workloads};
 use crate::engine;
 use crate::failure::Failure;
 use crate::store::{Store, StoreArgs};
@@ -76,13 +80,16 @@ async fn run_in(
 struct Parts {
     store: Store,
     clickhouse: String,
-    simulated: bool,
     engine: Process,
     collector: Process,
-    agent: Process,
+    agent: Agent,
+    restarts: Restarts,
+    /// When the agent was started, Unix milliseconds.
+    started_ms: i64,
     workloads: Vec<Process>,
+    /// What stands for GPUs and schedulers on a machine without GPUs.
+    simulated: Option<Simulated>,
     service: Service,
-    agent_url: String,
     /// Holds the preferred ports for as long as the parts run.
     _ports: Ports,
 }
@@ -117,19 +124,18 @@ impl Parts {
         let mut collector = Process::start("serve", command, &logs)?;
         collector.ready(&http, &format!("http://{web}/readyz")).await?;
 
-        let simulated = !has_gpus(&agent_program).await?;
+        let has_gpus = has_gpus(&agent_program).await?;
         let workloads = workloads::start(&agent_program, &logs)?;
-        let agent_http = ports.pick(9746)?;
+        let simulated = (!has_gpus).then(|| Simulated::start(directory, &logs)).transpose()?;
         let otlp = format!("http://{grpc}");
-        let mut command = Command::new(&agent_program);
-        command.args(["run", "--endpoint", &otlp, "--listen", &agent_http.to_string()]);
-        command.arg("--state-dir").arg(directory.join("agent"));
-        if simulated {
-            command.arg("--simulate").arg(workloads::scenario(directory)?);
+        let mut arguments = vec!["run".into(), "--endpoint".into(), otlp.clone().into()];
+        arguments.extend(["--state-dir".into(), directory.join("agent").into_os_string()]);
+        if let Some(simulated) = &simulated {
+            arguments.extend(["--simulate".into(), simulated.scenario.clone().into()]);
+            arguments.extend(["--config".into(), simulated.config.clone().into()]);
         }
-        let mut agent = Process::start("agent", command, &logs)?;
-        let agent_url = format!("http://{agent_http}");
-        agent.ready(&http, &format!("{agent_url}/healthz")).await?;
+        let started_ms = visible::now_ms();
+        let agent = Agent::start(http, agent_program, arguments, ports.pick(9746)?, logs).await?;
 
         let service = Service::start(&otlp).await?;
         let args = StoreArgs { url: clickhouse.clone(), user: "default".to_owned(), database: "contador".to_owned() };
@@ -137,13 +143,14 @@ impl Parts {
         Ok(Self {
             store,
             clickhouse,
-            simulated,
             engine,
             collector,
             agent,
+            restarts: Restarts::planned(visible::now_ms()),
+            started_ms,
             workloads,
+            simulated,
             service,
-            agent_url,
             _ports: ports,
         })
     }
@@ -159,40 +166,47 @@ impl Parts {
         let stop = CancellationToken::new();
         // Ends the watcher and the load when this function is left by an error, too.
         let _guard = stop.clone().drop_guard();
-        let table = if self.simulated || self.gpu_table_has_rows().await { "gpu_samples" } else { "storage_samples" };
+        let table =
+            if self.simulated.is_some() || self.gpu_table_has_rows().await { "gpu_samples" } else { "storage_samples" };
         let watcher = tokio::spawn(visible::watch(self.store.clone(), table, stop.clone()));
         let started = Instant::now();
         let ends = options.duration.map(|duration| started + duration);
-        {
-            let load = load::run(&self.service, self.agent_url.clone(), stop.clone());
-            tokio::pin!(load);
-            let mut ticks = interval(DRAW_INTERVAL);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    _ = ticks.tick() => {}
-                    () = shutdown.cancelled() => break,
-                    ended = &mut load => {
-                        ended.context("the load ended early")?;
-                        anyhow::bail!("the load ended early");
-                    }
-                }
-                for process in
-                    [&mut self.engine, &mut self.collector, &mut self.agent].into_iter().chain(&mut self.workloads)
-                {
-                    process.check()?;
-                }
-                if view.asked_to_end()? || ends.is_some_and(|ends| Instant::now() >= ends) {
-                    break;
-                }
-                if !options.json {
-                    view.show(fixed, &live::snapshot(&self.store).await?, started.elapsed())?;
+        let url = AgentUrl::new(self.agent.url().into());
+        let mut load = tokio::spawn(load::run(self.service.address, url.clone(), stop.clone()));
+        let mut ticks = interval(DRAW_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = shutdown.cancelled() => break,
+                ended = &mut load => {
+                    ended?.context("the load ended early")?;
+                    anyhow::bail!("the load ended early");
                 }
             }
-            stop.cancel();
-            load.await?;
+            if let Some(how) = self.restarts.due() {
+                let _no_push = url.lock().await;
+                let ended_ms = self.agent.restart(how).await?;
+                self.restarts.done(how, ended_ms);
+            }
+            self.check()?;
+            if view.asked_to_end()? || ends.is_some_and(|ends| Instant::now() >= ends) {
+                break;
+            }
+            if !options.json {
+                view.show(fixed, &live::snapshot(&self.store, self.restarts.told()).await?, started.elapsed())?;
+            }
         }
+        stop.cancel();
+        load.await??;
         Ok((self, watcher.await??))
+    }
+
+    /// An error when a part has ended by itself.
+    fn check(&mut self) -> anyhow::Result<()> {
+        let job = self.simulated.as_mut().map(|simulated| &mut simulated.job);
+        let others = [&mut self.engine, &mut self.collector, &mut self.agent.process].into_iter().chain(job);
+        others.chain(&mut self.workloads).try_for_each(Process::check)
     }
 
     async fn gpu_table_has_rows(&self) -> bool {
@@ -200,13 +214,14 @@ impl Parts {
     }
 
     /// Ends the parts in the order of the data's way, so that everything arrives, and checks what did.
-    async fn finish(self, fixed: Fixed, bill: &sample::Bill, seen: visible::Visible) -> anyhow::Result<Summary> {
+    async fn finish(mut self, fixed: Fixed, bill: &sample::Bill, seen: visible::Visible) -> anyhow::Result<Summary> {
         self.service.stop().await?;
-        self.agent.stop().await?;
-        for workload in self.workloads {
+        self.agent.process.stop().await?;
+        for workload in &mut self.workloads {
             workload.kill().await;
         }
-        let (mut faults, minutes) = conserve::check(&self.store).await?;
+        let conserve::Checked { mut faults, minutes, restarts } =
+            conserve::check(&self.store, self.restarts.instants()).await?;
         if minutes == 0 {
             eprintln!("no full minute was stored, so there was nothing to check: run the demo for over a minute");
         }
@@ -217,7 +232,7 @@ impl Parts {
         let visible = seen.median_and_max();
         let summary = Summary {
             engine_version: fixed.engine_version,
-            simulated: self.simulated,
+            simulated: self.simulated.is_some(),
             gpu_samples: count(&self.store, "gpu_samples").await?,
             storage_samples: count(&self.store, "storage_samples").await?,
             latency_rows: count(&self.store, "latency").await?,
@@ -226,6 +241,9 @@ impl Parts {
             sample_visible_ms_max: visible.map(|(_, max)| max),
             bill_total: fixed.bill_total,
             bill_currency: fixed.currency,
+            run_bill: sample::bill_of_run(&self.store, self.started_ms).await?.to_table(80),
+            owners: owners::held(&self.store).await?,
+            agent_restarts: restarts,
             conserved: faults.is_empty() && minutes > 0,
         };
         self.collector.stop().await?;

@@ -1,4 +1,5 @@
-//! Last month's allocations of a generated fleet: imported, priced and billed by the same code as a real fleet's.
+//! Last month's allocations of a generated fleet: imported, priced and billed by the same code as a real fleet's. What the demo
+//! itself has metered is billed with the same prices.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -35,6 +36,13 @@ pub(super) async fn bill(store: &Store) -> anyhow::Result<Bill> {
         by_department: build(store, options(Dimension::Department)).await?,
         by_experiment: build(store, options(Dimension::Experiment)).await?,
     })
+}
+
+/// The bill of what was metered since `from_ms` (Unix milliseconds).
+pub(super) async fn bill_of_run(store: &Store, from_ms: i64) -> anyhow::Result<Report> {
+    let (from, to) = (from_ms - from_ms.rem_euclid(60_000), Timestamp::now().as_millisecond());
+    let period = Period { from, to, month: None, zone: TimeZone::UTC };
+    Ok(build(store, Options { period, prices: None, by: Dimension::Department, department: None }).await?)
 }
 
 impl Bill {

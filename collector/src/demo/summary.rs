@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::owners::Held;
 use crate::store::Store;
 
 /// The last line of `contador demo --json`.
@@ -9,7 +10,7 @@ use crate::store::Store;
 pub struct Summary {
     /// Version of the embedded ClickHouse engine.
     pub engine_version: String,
-    /// Whether the GPUs were simulated. The bill's fleet always is a generated sample.
+    /// Whether the GPUs, pods and jobs were simulated. The bill's fleet always is a generated sample.
     pub simulated: bool,
     /// Rows stored.
     pub gpu_samples: u64,
@@ -27,6 +28,13 @@ pub struct Summary {
     pub bill_total: String,
     /// Its currency, ISO 4217.
     pub bill_currency: String,
+    /// The bill of this run, for people.
+    #[serde(skip)]
+    pub run_bill: String,
+    /// Who held the GPUs in this run.
+    pub owners: Vec<Held>,
+    /// How often the agent was ended and started again in the middle of a minute that was checked.
+    pub agent_restarts: usize,
     /// Whether every stored device-minute and the bill add up exactly; `false` too when no full minute was stored.
     pub conserved: bool,
 }
@@ -44,6 +52,7 @@ pub(super) async fn engine_version(store: &Store) -> anyhow::Result<String> {
 impl std::fmt::Display for Summary {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let gpus = if self.simulated { " (simulated GPUs)" } else { "" };
+        let held = if self.simulated { " (simulated GPUs, pods and jobs)" } else { "" };
         let visible = match (self.sample_visible_ms_p50, self.sample_visible_ms_max) {
             (Some(median), Some(max)) => format!("{median} ms median, {max} ms at most"),
             _ => "no sample was seen".to_owned(),
@@ -55,6 +64,16 @@ impl std::fmt::Display for Summary {
         writeln!(out, "ledger rows            {}", self.ledger_rows)?;
         writeln!(out, "visible after          {visible}")?;
         writeln!(out, "last month's bill      {} {} (sample fleet)", self.bill_total, self.bill_currency)?;
+        if !self.owners.is_empty() {
+            writeln!(out, "GPU time in the ledger{held}")?;
+        }
+        for owner in &self.owners {
+            writeln!(out, "  {owner}")?;
+        }
+        if !self.owners.is_empty() {
+            writeln!(out, "bill of this run\n\n{}", self.run_bill)?;
+        }
+        writeln!(out, "agent restarts         {} in the middle of a minute that was checked", self.agent_restarts)?;
         let conserved = match (self.conserved, self.ledger_rows) {
             (true, _) => "yes",
             (false, 0) => "not checked: no minute of the ledger was closed",

@@ -114,7 +114,10 @@ fn draw(frame: &mut Frame<'_>, fixed: &Fixed, snapshot: &Snapshot, elapsed: Dura
     disk_table(frame, areas[2], snapshot);
     latency_table(frame, areas[3], snapshot);
     bill_table(frame, areas[4], fixed);
-    let hint = format!("q quits · curl '{}/?database=contador' -d 'SHOW TABLES'", fixed.clickhouse);
+    let hint = format!(
+        "q quits · agent: {} · curl '{}/?database=contador' -d 'SHOW TABLES'",
+        snapshot.agent, fixed.clickhouse
+    );
     frame.render_widget(Paragraph::new(hint).dim(), areas[5]);
 }
 
@@ -163,7 +166,8 @@ fn device_table(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot) {
         Constraint::Length(5),
         Constraint::Fill(1),
     ];
-    let title = if snapshot.devices.iter().any(|device| device.simulated) { "GPUs (simulated)" } else { "GPUs" };
+    let is_simulated = snapshot.devices.iter().any(|device| device.simulated);
+    let title = if is_simulated { "GPUs, pods and jobs (simulated)" } else { "GPUs" };
     let head = Row::new(["device", "busy", "memory", "power", "owners of the last minute"]).bold();
     frame.render_widget(Table::new(rows, widths).header(head).block(panel(title)), area);
 }
@@ -220,10 +224,11 @@ fn line(snapshot: &Snapshot, elapsed: Duration) -> String {
         .map(|(label, answer)| format!("p99 {label} {} ({}, n {})", interval(answer), state(answer), answer.n))
         .collect();
     format!(
-        "{:>4} s  {}{simulated} GPUs, {} disks, {}",
+        "{:>4} s  {}{simulated} GPUs, {} disks, agent {}, {}",
         elapsed.as_secs(),
         snapshot.devices.len(),
         snapshot.disks.len(),
+        snapshot.agent,
         latencies.join(", ")
     )
 }

@@ -1,29 +1,26 @@
 //! The sensors' tasks, and what they answer.
 //!
 //! A [`Round`] asks them all, and waits for them until one common deadline; each is [`Watched`]. The GPUs have a watch of
-//! their own ([`crate::run::gpus`]). What reads the kernel is in one list ([`crate::run::kernel`]): a name, and a function that
+//! their own ([`crate::run::gpus`]), and [`crate::run::ownership`] says whose everything is. What reads the kernel is in one list ([`crate::run::kernel`]): a name, and a function that
 //! makes a reader; what it answers goes out under the names of the registry, and nothing else has to know of it.
 
 mod round;
 mod watched;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use contador_schemas::owner::Owner;
 use tokio::time::Instant;
 
 pub use self::round::Round;
 pub use self::watched::{STUCK_AFTER_MS, Watched};
 use crate::config::Config;
 use crate::crew::Crew;
-use crate::owners::claim::Snapshot;
-use crate::owners::{ProcessOwners, mapping};
+use crate::owners::ProcessOwners;
 use crate::run::RunError;
-use crate::run::attribute::Claims;
 use crate::run::gpus::{GpuWatch, Release};
 use crate::run::kernel::{KernelSensor, kernel_sensors};
+use crate::run::ownership::{OwnersSample, Ownership};
 use crate::run::schedulers::Schedulers;
 use crate::sensors::{Change, KernelSample, Measures, NvmlLibrary, SensorTask};
 
@@ -40,21 +37,6 @@ pub struct NodeSample {
     pub measures: Measures,
     /// What has changed since the sample before.
     pub changes: Vec<Change>,
-}
-
-/// Whose processes were at one instant.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct OwnersSample {
-    /// When that was asked, Unix milliseconds.
-    pub ts_ms: i64,
-    /// Of which processes.
-    pub pids: Vec<u32>,
-    /// The owner of each that exists.
-    pub owners: HashMap<u32, Owner>,
-    /// Who was given a device, or a part of it, by the device's UUID.
-    pub claims: Claims,
-    /// What that is from: what each scheduler had told.
-    pub snapshots: Vec<Arc<Snapshot>>,
 }
 
 /// What a sensor of the node answers, or why nothing.
@@ -91,14 +73,10 @@ impl Sensors {
             let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&wanted));
             let (rules, schedulers) = (Arc::clone(&rules), Arc::clone(&asked));
             Ok(SensorTask::on(&runs, "owners", move || {
-                let mut owners = ProcessOwners::new(proc, passwd);
+                let mut owners = Ownership::new(ProcessOwners::new(proc, passwd), rules);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let snapshots = schedulers.snapshots();
-                    let found = owners.resolve(&pids, ts_ms, &snapshots).into_iter();
-                    let owners = found.map(|(pid, named)| (pid, mapping::apply(&rules, named).owner)).collect();
-                    let claims = schedulers.claims(&snapshots, &rules);
-                    OwnersSample { ts_ms, pids, owners, claims, snapshots }
+                    owners.at(ts_ms, pids, schedulers.snapshots(), schedulers.devices())
                 }
             }))
         })?;

@@ -110,7 +110,7 @@ fn malformed(what: &str) -> Fault {
 }
 
 /// A message, and the status that says that it is all.
-fn success(message: &[u8]) -> http::Response<Body> {
+pub(crate) fn success(message: &[u8]) -> http::Response<Body> {
     let mut body = Vec::with_capacity(PREFIX + message.len());
     body.push(0);
     body.extend_from_slice(&u32::try_from(message.len()).unwrap_or_default().to_be_bytes());

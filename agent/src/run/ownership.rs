@@ -1,0 +1,279 @@
+//! Whose the processes and the devices of this node are at an instant, with who pays for them.
+//!
+//! [`ProcessOwners`] says whose a process is, a scheduler's snapshot who was given a device, and the rules who pays. All of it
+//! runs on the owners' own thread: samples don't wait for it longer than for any other sensor. Most of it is as it was at the
+//! instant before, so what was made of it is kept, and made again only when what it is made of is another:
+//!
+//! | what | is made of |
+//! |---|---|
+//! | the owner of a process | what [`ProcessOwners`] says of it: as long as that is the same, it is the same [`Arc`]; and the rules |
+//! | the claims on devices | the claims in the snapshots, compared one by one, as schedulers tell the same anew each second; which devices there are; and the rules |
+//!
+//! The rules are the configuration's, which does not change while an agent runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use contador_schemas::mapping::Rules;
+use contador_schemas::owner::Owner;
+
+use super::attribute::Claims;
+use super::schedulers;
+use crate::owners::claim::{Named, Snapshot};
+use crate::owners::{ProcessOwners, mapping};
+use crate::sensors::GpuIdentity;
+
+/// Whose everything was at one instant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OwnersSample {
+    /// When that was asked, Unix milliseconds.
+    pub ts_ms: i64,
+    /// Of which processes.
+    pub pids: Vec<u32>,
+    /// The owner of each that exists.
+    pub owners: Arc<HashMap<u32, Owner>>,
+    /// Who was given a device, or a part of it, by the device's UUID.
+    pub claims: Arc<Claims>,
+    /// What that is from: what each scheduler had told.
+    pub snapshots: Vec<Arc<Snapshot>>,
+}
+
+/// What was found at the last instant.
+#[derive(Debug)]
+pub struct Ownership {
+    processes: ProcessOwners,
+    rules: Arc<Rules>,
+    /// Whose each process is, without who pays.
+    found: HashMap<u32, Arc<Named>>,
+    owners: Arc<HashMap<u32, Owner>>,
+    snapshots: Vec<Arc<Snapshot>>,
+    devices: Arc<[Arc<GpuIdentity>]>,
+    claims: Arc<Claims>,
+}
+
+impl Ownership {
+    /// Nothing is known yet.
+    pub fn new(processes: ProcessOwners, rules: Arc<Rules>) -> Self {
+        Self {
+            processes,
+            rules,
+            found: HashMap::new(),
+            owners: Arc::default(),
+            snapshots: Vec::new(),
+            devices: Arc::default(),
+            claims: Arc::default(),
+        }
+    }
+
+    /// Whose these processes and devices are at `ts_ms` (Unix milliseconds), by what schedulers have told last.
+    pub fn at(
+        &mut self,
+        ts_ms: i64,
+        pids: Vec<u32>,
+        snapshots: Vec<Arc<Snapshot>>,
+        devices: Arc<[Arc<GpuIdentity>]>,
+    ) -> OwnersSample {
+        let found = self.processes.resolve(&pids, ts_ms, &snapshots);
+        let is_known = |(pid, named): (&u32, &Arc<Named>)| is_same(self.found.get(pid), named);
+        if found.len() != self.found.len() || !found.iter().all(is_known) {
+            let owner = |(pid, named): (&u32, &Arc<Named>)| {
+                let known = self.owners.get(pid).filter(|_| is_same(self.found.get(pid), named));
+                let owner = known.cloned().unwrap_or_else(|| mapping::apply(&self.rules, Named::clone(named)).owner);
+                (*pid, owner)
+            };
+            self.owners = Arc::new(found.iter().map(owner).collect());
+            self.found = found;
+        }
+        if !Arc::ptr_eq(&devices, &self.devices) || !has_same_claims(&snapshots, &self.snapshots) {
+            self.claims = Arc::new(schedulers::claims(&snapshots, &devices, &self.rules));
+        }
+        (self.snapshots, self.devices) = (snapshots.clone(), devices);
+        let (owners, claims) = (Arc::clone(&self.owners), Arc::clone(&self.claims));
+        OwnersSample { ts_ms, pids, owners, claims, snapshots }
+    }
+}
+
+fn is_same(known: Option<&Arc<Named>>, named: &Arc<Named>) -> bool {
+    known.is_some_and(|known| Arc::ptr_eq(known, named))
+}
+
+/// Whether both say the same of devices.
+fn has_same_claims(one: &[Arc<Snapshot>], other: &[Arc<Snapshot>]) -> bool {
+    let is_same =
+        |(one, other): (&Arc<Snapshot>, &Arc<Snapshot>)| Arc::ptr_eq(one, other) || one.claims == other.claims;
+    one.len() == other.len() && one.iter().zip(other).all(is_same)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::Path;
+
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{Config, Overrides};
+    use crate::owners::DeviceId;
+    use crate::owners::claim::{Claim, Part};
+    use crate::sensors::{Facts, MigIdentity, Reading};
+
+    const RULES: &str = "[[owners.rule]]\nname = \"a\"\nmatch.pod = \"pod-1\"\nset.department = \"{k8s.label.team}\"\n\
+                         [owners.default]\nproject = \"of {command}\"\n";
+
+    /// What is there at one instant.
+    #[derive(Clone, Debug)]
+    struct Step {
+        /// By PID, when it was started: which says, too, what its environment and its control group are.
+        processes: BTreeMap<u32, u32>,
+        /// By pod, the team that its label names.
+        works: BTreeMap<u32, u32>,
+        /// Device, part and pod.
+        claims: Vec<(u32, u32, u32)>,
+        devices: u32,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let claims = vec((0_u32..3, 1_u32..3, 0_u32..3), 0..3);
+        (btree_map(1_u32..5, 0_u32..9, 0..5), btree_map(0_u32..3, 0_u32..2, 0..3), claims, 0_u32..3)
+            .prop_map(|(processes, works, claims, devices)| Step { processes, works, claims, devices })
+    }
+
+    fn named(pod: u32, team: u32) -> Named {
+        let owner = Owner { namespace: "lab".into(), pod: format!("pod-{pod}"), ..Owner::default() };
+        Named { owner, labels: [("k8s.label.team".to_owned(), format!("team-{team}"))].into() }
+    }
+
+    fn gpu(number: u32) -> GpuIdentity {
+        GpuIdentity {
+            uuid: format!("GPU-{number}"),
+            name: String::new(),
+            index: number,
+            pci_bus_id: None,
+            minor: Some(number),
+            serial: None,
+            memory_total_bytes: Reading::Value(1),
+            power_limit_mw: Reading::Value(1),
+            driver_version: String::new(),
+            cuda_version: None,
+            architecture: None,
+            simulated: true,
+            mig: None,
+            facts: Facts::default(),
+        }
+    }
+
+    impl Step {
+        /// Has the folder be `/proc`.
+        fn write(&self, proc: &Path) {
+            for pid in 1..5_u32 {
+                let dir = proc.join(pid.to_string());
+                _ = fs::remove_dir_all(&dir);
+                let Some(started) = self.processes.get(&pid) else { continue };
+                fs::create_dir_all(&dir).unwrap();
+                fs::write(dir.join("stat"), format!("{pid} (python3) S 0 {}{started}", "0 ".repeat(17))).unwrap();
+                let project =
+                    if started % 2 == 0 { format!("CONTADOR_OWNER_PROJECT=p{started}") } else { String::new() };
+                fs::write(dir.join("environ"), project).unwrap();
+                fs::write(dir.join("cgroup"), format!("0::/kubepods/burstable/pod{}\n", uid(started % 3))).unwrap();
+            }
+        }
+
+        fn snapshot(&self) -> Arc<Snapshot> {
+            let works = self.works.iter().map(|(pod, team)| (uid(*pod), named(*pod, *team))).collect();
+            let claims = self.claims.iter().map(|&(minor, part, pod)| Claim {
+                device: DeviceId::Node { minor, gpu_instance: None },
+                part: Part::Ppm(part),
+                holder: named(pod, 0),
+            });
+            Arc::new(Snapshot { told_ms: 1, claims: claims.collect(), works, ..Snapshot::default() })
+        }
+    }
+
+    fn uid(pod: u32) -> String {
+        format!("3a6f0f0e-1c61-4d5c-9f6b-{pod:012x}")
+    }
+
+    fn ownership(proc: &Path) -> Ownership {
+        let config = Config::parse(RULES, Path::new("agent.toml"), &Overrides::default()).unwrap();
+        Ownership::new(ProcessOwners::new(proc.to_owned(), proc.join("passwd")), Arc::clone(&config.rules))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_kept_is_what_would_be_found_anew(steps in vec(step(), 1..8)) {
+            let proc = tempfile::tempdir().unwrap();
+            let mut kept = ownership(proc.path());
+            let mut devices: Arc<[Arc<GpuIdentity>]> = Arc::default();
+            for (step, second) in steps.iter().zip(0..) {
+                step.write(proc.path());
+                if usize::try_from(step.devices).unwrap() != devices.len() {
+                    devices = (0..step.devices).map(|number| Arc::new(gpu(number))).collect();
+                }
+                let pids: Vec<u32> = (1..5).collect();
+                let found = kept.at(second * 1_000, pids.clone(), vec![step.snapshot()], Arc::clone(&devices));
+                let anew = ownership(proc.path()).at(second * 1_000, pids, vec![step.snapshot()], Arc::clone(&devices));
+                prop_assert_eq!(&found, &anew);
+                prop_assert_eq!(found.owners.len(), step.processes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_gpu_instance_is_known_by_the_device_node_of_its_gpu() {
+        let mig = MigIdentity {
+            parent: "GPU-1".into(),
+            profile: "2g.20gb".into(),
+            gpu_instance: 5,
+            compute_instance: 0,
+            compute_slices: Some(2),
+            memory_slices: Some(2),
+        };
+        let instance = GpuIdentity { uuid: "MIG-5".into(), minor: None, mig: Some(mig), ..gpu(1) };
+        let devices = [gpu(0), gpu(1), instance].map(Arc::new);
+        let claim = |minor, gpu_instance| Claim {
+            device: DeviceId::Node { minor, gpu_instance },
+            part: Part::Even,
+            holder: named(1, 0),
+        };
+        let claims = vec![claim(1, Some(5)), claim(1, None), claim(0, Some(5)), claim(1, Some(4))];
+        let snapshot = Arc::new(Snapshot { claims, ..Snapshot::default() });
+        let found = schedulers::claims(&[snapshot], &devices, &Rules::default());
+        let mut uuids: Vec<&str> = found.keys().map(String::as_str).collect();
+        uuids.sort_unstable();
+        assert_eq!(uuids, ["GPU-1", "MIG-5"]);
+    }
+
+    #[test]
+    fn what_is_told_again_is_not_made_again() {
+        let proc = tempfile::tempdir().unwrap();
+        let step = Step {
+            processes: [(1, 1), (2, 4)].into(),
+            works: [(1, 0)].into(),
+            claims: vec![(0, 1, 1), (7, 1, 1)],
+            devices: 1,
+        };
+        step.write(proc.path());
+        let (mut kept, devices) = (ownership(proc.path()), [Arc::new(gpu(0))].into());
+        let mut at = |second: i64, step: &Step, devices: &Arc<[Arc<GpuIdentity>]>| {
+            kept.at(second * 1_000, vec![1, 2], vec![step.snapshot()], Arc::clone(devices))
+        };
+        let first = at(0, &step, &devices);
+        let owner = |sample: &OwnersSample| sample.owners[&1].clone();
+        assert_eq!((owner(&first).pod.as_str(), owner(&first).department.as_str()), ("pod-1", "team-0"));
+        assert_eq!(first.claims["GPU-0"], [(Part::Ppm(1), owner(&first))]);
+        assert_eq!(first.claims.len(), 1, "a device that is not known (yet)");
+        // Also when the processes are looked up again.
+        for second in [1, 2, 31, 62] {
+            let again = at(second, &step, &devices);
+            assert!(Arc::ptr_eq(&again.owners, &first.owners) && Arc::ptr_eq(&again.claims, &first.claims));
+        }
+        let relabelled = Step { works: [(1, 1)].into(), ..step.clone() };
+        let then = at(63, &relabelled, &devices);
+        assert_eq!((owner(&then).department.as_str(), &then.claims), ("team-1", &first.claims));
+        let more = [gpu(0), gpu(7)].map(Arc::new).into();
+        assert_eq!(at(64, &relabelled, &more).claims.len(), 2);
+    }
+}

@@ -1,0 +1,322 @@
+//! What it costs to know whose 200 processes and 8 GPUs are, with 100 pods: CPU time of the thread that works, for a tick.
+//!
+//! The processes are children of this program, two of each pod; they are looked at in a folder that has their real files of
+//! `/proc`, and control groups as a kubelet makes them. A pod was given a replica of a GPU by a kubelet's message, which is read
+//! anew for each tick, as the agent reads it once a second. Measured are, each by itself:
+//!
+//! - `owners`: whose each process is, who was given what, and who pays by 20 rules;
+//! - `join`: the samples of the GPUs joined with that;
+//! - `ledger`: and booked; `all of these`: the three together, which a tick takes;
+//! - `kubelet`: the message read, and joined with the pods (on a task of its own; without what it takes to transport it);
+//! - `slurm`: the same processes as eight jobs of Slurm, looked at (on a thread of its own);
+//! - `floor`: `/proc/PID/stat` of each process opened, read and closed, which does nothing yet.
+//!
+//! A tick is a second of the clock that owners go by; the program waits for so long between them, or not at all. The result is
+//! one JSON document on standard output, in microseconds.
+//!
+//! `cargo bench -p contador-tests --bench owners_cost -- [--ticks 120]`
+#![allow(clippy::unwrap_used, reason = "a benchmark ends at what it does not expect")]
+
+#[path = "agent_cost/process.rs"]
+mod process;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contador_agent::ledger::Ledger;
+use contador_agent::owners::ProcessOwners;
+use contador_agent::owners::claim::Snapshot;
+use contador_agent::owners::kubernetes::allocation::{Replicas, Resources, allocations};
+use contador_agent::owners::kubernetes::join::Join;
+use contador_agent::owners::kubernetes::messages::{
+    AllocatableResourcesResponse, ContainerDevices, ContainerResources, ListPodResourcesResponse, PodResources,
+};
+use contador_agent::owners::kubernetes::pod::{Container, Pod};
+use contador_agent::owners::kubernetes::pods::Pods;
+use contador_agent::owners::slurm::jobs::Jobs;
+use contador_agent::run::attribute::{self, Known};
+use contador_agent::run::ownership::Ownership;
+use contador_agent::sensors::{Facts, GpuIdentity, GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
+use contador_schemas::mapping::Rules;
+use contador_schemas::names;
+use prost::Message as _;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+const PROCESSES: usize = 200;
+const PODS: usize = 100;
+const GPUS: usize = 8;
+const JOBS: usize = 8;
+const START_MS: i64 = 1_790_000_040_000;
+
+fn main() {
+    if !process::is_benchmark() {
+        return;
+    }
+    let mut ticks = 120;
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--ticks" => ticks = words.next().and_then(|text| text.parse().ok()).expect("expected a whole number"),
+            "--bench" => {}
+            other => panic!("{other}: expected --ticks"),
+        }
+    }
+    let children = Children::start();
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::new(folder.path(), &children.pids());
+    let series: Vec<Value> =
+        [Duration::ZERO, Duration::from_secs(1)].into_iter().map(|every| node.series(every, ticks)).collect();
+    let report = json!({
+        "build": if cfg!(debug_assertions) { "debug" } else { "optimised" },
+        "processes": PROCESSES, "pods": PODS, "gpus": GPUS, "slurm_jobs": JOBS,
+        "series": series,
+    });
+    println!("{report:#}");
+}
+
+/// Ends the processes, also when something fails.
+struct Children(Vec<Child>);
+
+impl Children {
+    fn start() -> Self {
+        let mut children = Self(Vec::new());
+        for place in 0..PROCESSES {
+            let job = (place / (PROCESSES / JOBS)).to_string();
+            children.0.push(Command::new("sleep").arg("3600").env("SLURM_JOB_ID", job).spawn().unwrap());
+        }
+        children
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.0.iter().map(Child::id).collect()
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What an agent would see of one.
+struct Node<'f> {
+    folder: &'f Path,
+    pids: Vec<u32>,
+    pods: Pods,
+    list: Vec<u8>,
+    replicas: Replicas,
+    devices: Arc<[Arc<GpuIdentity>]>,
+}
+
+impl<'f> Node<'f> {
+    fn new(folder: &'f Path, pids: &[u32]) -> Self {
+        let proc = folder.join("proc");
+        fs::create_dir(&proc).unwrap();
+        // By it the owners see that these PIDs are this program's own.
+        symlink("/proc/self", proc.join("self")).unwrap();
+        for (place, pid) in pids.iter().enumerate() {
+            let dir = proc.join(pid.to_string());
+            fs::create_dir(&dir).unwrap();
+            for name in ["stat", "environ"] {
+                symlink(format!("/proc/{pid}/{name}"), dir.join(name)).unwrap();
+            }
+            let (pod, container) = (uid(place % PODS), container(place % PODS));
+            fs::write(dir.join("cgroup"), format!("0::/kubepods/burstable/pod{pod}/{container}\n")).unwrap();
+        }
+        for (job, pids) in pids.chunks(PROCESSES / JOBS).enumerate() {
+            let step = folder.join(format!("cgroup/freezer/slurm/uid_0/job_{job}/step_0"));
+            fs::create_dir_all(&step).unwrap();
+            fs::write(step.join("cgroup.procs"), pids.iter().map(|pid| format!("{pid}\n")).collect::<String>())
+                .unwrap();
+        }
+        let mut pods = Pods::default();
+        pods.replace((0..PODS).map(pod).collect());
+        let list = ListPodResourcesResponse { pod_resources: (0..PODS).map(listed).collect() };
+        let mut replicas = Replicas::default();
+        let all = (0..PODS).map(replica).collect();
+        let devices = vec![ContainerDevices { resource_name: "nvidia.com/gpu".into(), device_ids: all }];
+        replicas.learn(&AllocatableResourcesResponse { devices }, &Resources::new(&[]));
+        Self {
+            folder,
+            pids: pids.to_vec(),
+            pods,
+            list: list.encode_to_vec(),
+            replicas,
+            devices: (0..GPUS).map(|gpu| Arc::new(identity(gpu))).collect(),
+        }
+    }
+
+    /// The costs of a first tick and of `ticks` more, with so long between them.
+    fn series(&self, every: Duration, ticks: i64) -> Value {
+        let passwd = || "/etc/passwd".into();
+        let processes = ProcessOwners::new(self.folder.join("proc"), passwd());
+        let mut owners = Ownership::new(processes, Arc::new(rules()));
+        let mut jobs = Jobs::new("/proc".into(), self.folder.join("cgroup"), passwd(), "n1".into());
+        let (mut ledger, mut join) = (Ledger::default(), Join::default());
+        let mut costs = BTreeMap::<&str, Vec<u64>>::new();
+        for tick in 0..=ticks {
+            std::thread::sleep(every);
+            let ts_ms = START_MS + tick * 1_000;
+            let samples: Vec<GpuSample> = (0..GPUS).map(|gpu| self.sample(gpu, ts_ms)).collect();
+            let mut cost = |what, us| costs.entry(what).or_default().push(us);
+
+            let start = cpu_us();
+            let snapshot = self.told(ts_ms, &mut join);
+            cost("kubelet", cpu_us() - start);
+            assert_eq!((snapshot.claims.len(), snapshot.works.len()), (PODS, 2 * PODS));
+
+            let start = cpu_us();
+            let known = owners.at(ts_ms, self.pids.clone(), vec![Arc::new(snapshot)], Arc::clone(&self.devices));
+            let resolved = cpu_us();
+            let known_of = Known { owners: &known.owners, claims: &known.claims, fresh: true };
+            let ticks: Vec<_> =
+                samples.iter().map(|sample| attribute::tick(sample, &[], true, known_of, false).unwrap()).collect();
+            let joined = cpu_us();
+            ticks.into_iter().for_each(|tick| ledger.tick(tick, Duration::from_secs(1)));
+            ledger.advance(ts_ms);
+            ledger.handed_on(ledger.pending().len());
+            let booked = cpu_us();
+            cost("owners", resolved - start);
+            cost("join", joined - resolved);
+            cost("ledger", booked - joined);
+            cost("all of these", booked - start);
+            assert_eq!((known.owners.len(), known.claims.len()), (PROCESSES, GPUS));
+            assert!(known.owners.values().all(|owner| owner.department.starts_with("department-")));
+
+            let start = cpu_us();
+            let snapshot = jobs.look(ts_ms, &[]);
+            cost("slurm", cpu_us() - start);
+            assert_eq!(snapshot.works.len(), JOBS);
+
+            let start = cpu_us();
+            for pid in &self.pids {
+                black_box(fs::read(format!("/proc/{pid}/stat")).unwrap());
+            }
+            cost("floor", cpu_us() - start);
+        }
+        let costs: BTreeMap<_, _> = costs.into_iter().map(|(what, us)| (what, summary(us))).collect();
+        json!({ "every_ms": every.as_millis(), "ticks": ticks, "cpu_us": costs })
+    }
+
+    /// What Kubernetes tells.
+    fn told(&self, ts_ms: i64, join: &mut Join) -> Snapshot {
+        let list = ListPodResourcesResponse::decode(self.list.as_slice()).unwrap();
+        let allocations = allocations(&list, &self.replicas, &Resources::new(&[])).unwrap();
+        let now = Instant::now();
+        let claims = join.claims(&allocations, Some(now), &self.pods, now);
+        Snapshot { told_ms: ts_ms, claims, works: self.pods.works(), fault: None }
+    }
+
+    fn sample(&self, gpu: usize, ts_ms: i64) -> GpuSample {
+        let mut measures = Measures::default();
+        measures.add(names::GPU_UTILIZATION, Reading::Value(Number::Real(0.5)));
+        measures.add(names::GPU_MEMORY_USAGE, Reading::Value(Number::Whole(40 << 30)));
+        measures.add(names::ENERGY, Reading::Value(Number::Whole(ts_ms.unsigned_abs() / 2)));
+        let process = |pid: &u32| GpuProcess {
+            pid: *pid,
+            kind: ProcessKind::Compute,
+            memory_bytes: Reading::Value(1 << 30),
+            sm_util: Some(2.0),
+            gpu_instance: None,
+            compute_instance: None,
+        };
+        // A pod's processes are on the GPU that it was given.
+        let here = self.pids.iter().enumerate().filter(|(place, _)| place % PODS % GPUS == gpu);
+        let processes = Reading::Value(here.map(|(_, pid)| process(pid)).collect());
+        GpuSample { ts_ms, uuid: uuid(gpu), parent: None, measures, processes, faults: Vec::new(), rejected: 0 }
+    }
+}
+
+/// The first, and of the others the median, the mean and the greatest.
+fn summary(us: Vec<u64>) -> Value {
+    let (first, rest) = us.split_first().unwrap();
+    let mut rest = rest.to_vec();
+    rest.sort_unstable();
+    let mean = rest.iter().sum::<u64>() / rest.len() as u64;
+    json!({ "first": first, "median": rest[rest.len() / 2], "mean": mean, "max": rest[rest.len() - 1] })
+}
+
+/// CPU time of this thread in microseconds.
+fn cpu_us() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    (time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).unsigned_abs()
+}
+
+fn uid(pod: usize) -> String {
+    format!("3a6f0f0e-1c61-4d5c-9f6b-{pod:012x}")
+}
+
+fn container(pod: usize) -> String {
+    format!("{pod:064x}")
+}
+
+fn uuid(gpu: usize) -> String {
+    format!("GPU-5d5ba0d6-d33d-2b2c-524d-{gpu:012x}")
+}
+
+fn replica(pod: usize) -> String {
+    format!("{}::{}", uuid(pod % GPUS), pod / GPUS)
+}
+
+fn pod(pod: usize) -> Pod {
+    let labels = [("team", pod % 20), ("app", pod), ("pod-template-hash", pod), ("version", 3), ("zone", 1)];
+    let labels = labels.into_iter().map(|(name, value)| (format!("k8s.label.{name}"), format!("{name}-{value}")));
+    Pod {
+        uid: uid(pod),
+        namespace: format!("team-{}", pod % 20),
+        name: format!("pod-{pod}"),
+        labels: labels.collect(),
+        containers: vec![Container { name: "main".into(), id: container(pod), ended_ms: None }],
+        started: true,
+        ..Pod::default()
+    }
+}
+
+fn listed(pod: usize) -> PodResources {
+    let devices = vec![ContainerDevices { resource_name: "nvidia.com/gpu".into(), device_ids: vec![replica(pod)] }];
+    let container = ContainerResources { name: "main".into(), devices, dynamic_resources: Vec::new() };
+    PodResources { name: format!("pod-{pod}"), namespace: format!("team-{}", pod % 20), containers: vec![container] }
+}
+
+/// A rule for each team, by its label.
+fn rules() -> Rules {
+    let rule = |team: usize| {
+        format!(
+            "[[owners.rule]]\nname = \"team-{team}\"\nmatch.\"k8s.label.team\" = \"team-{team}\"\n\
+             set.department = \"department-{}\"\nset.project = \"{{namespace}}\"\n",
+            team % 5
+        )
+    };
+    let text: String = (0..20).map(rule).collect();
+    let config = contador_agent::config::Config::parse(&text, Path::new("agent.toml"), &Default::default()).unwrap();
+    Rules::clone(&config.rules)
+}
+
+fn identity(gpu: usize) -> GpuIdentity {
+    GpuIdentity {
+        uuid: uuid(gpu),
+        name: "NVIDIA H100 80GB HBM3".into(),
+        index: u32::try_from(gpu).unwrap(),
+        pci_bus_id: None,
+        minor: None,
+        serial: None,
+        memory_total_bytes: Reading::Value(80 << 30),
+        power_limit_mw: Reading::Value(700_000),
+        driver_version: "570".into(),
+        cuda_version: None,
+        architecture: None,
+        simulated: true,
+        mig: None,
+        facts: Facts::default(),
+    }
+}
