@@ -214,7 +214,7 @@ impl<'f> Node<'f> {
         let allocations = allocations(&list, &self.replicas, &Resources::new(&[])).unwrap();
         let now = Instant::now();
         let claims = join.claims(&allocations, Some(now), &self.pods, now);
-        Snapshot { told_ms: ts_ms, claims, works: self.pods.works(), fault: None }
+        Snapshot { told_ms: ts_ms, claims, works: self.pods.works(), ..Snapshot::default() }
     }
 
     fn sample(&self, gpu: usize, ts_ms: i64) -> GpuSample {
