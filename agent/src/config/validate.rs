@@ -50,7 +50,11 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
         },
         serial_numbers: given.get(raw::SERIAL_NUMBERS)?,
         kubernetes: Kubernetes { socket: given.get(raw::KUBELET)?, node: kube_node },
-        slurm: Slurm { scontrol: given.get(raw::SCONTROL)?, timeout: given.get(raw::SCONTROL_TIMEOUT)? },
+        slurm: Slurm {
+            scontrol: given.get(raw::SCONTROL)?,
+            timeout: given.get(raw::SCONTROL_TIMEOUT)?,
+            poll: given.get(raw::SLURM_POLL)?,
+        },
         telemetry: given.find(raw::TELEMETRY)?,
         rules: Arc::clone(&given.rules),
     })

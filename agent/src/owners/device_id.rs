@@ -9,6 +9,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use crate::sensors::GpuIdentity;
+
 /// Which device a name means.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum DeviceId {
@@ -48,6 +50,37 @@ impl DeviceId {
         let (gpu_instance, rest) = number(rest.strip_prefix('/')?)?;
         let (compute_instance, rest) = number(rest.strip_prefix('/')?)?;
         is_replica(rest).then(|| Self::Uuid(format!("{prefix}{uuid}/{gpu_instance}/{compute_instance}")))
+    }
+}
+
+/// What identifies a device of this node.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeDevice {
+    /// `GPU-…` or `MIG-…`.
+    pub uuid: String,
+    /// Of `/dev/nvidia<minor>`; a MIG instance has that of its GPU.
+    pub minor: Option<u32>,
+    /// Id of the GPU instance, of a MIG instance.
+    pub gpu_instance: Option<u32>,
+    /// PCI address, such as `00000000:3B:00.0`; a MIG instance has none of its own.
+    pub pci: Option<String>,
+}
+
+impl From<&GpuIdentity> for NodeDevice {
+    fn from(gpu: &GpuIdentity) -> Self {
+        let gpu_instance = gpu.mig.as_ref().map(|mig| mig.gpu_instance);
+        let pci = gpu.pci_bus_id.clone().filter(|_| gpu.mig.is_none());
+        Self { uuid: gpu.uuid.clone(), minor: gpu.minor, gpu_instance, pci }
+    }
+}
+
+impl DeviceId {
+    /// The device of `node` that is meant; `None` where the node does not know it (yet).
+    pub fn on<'n>(&self, node: &'n [NodeDevice]) -> Option<&'n NodeDevice> {
+        node.iter().find(|device| match self {
+            Self::Uuid(uuid) => device.uuid.eq_ignore_ascii_case(uuid),
+            Self::Node { minor, gpu_instance } => device.minor == Some(*minor) && device.gpu_instance == *gpu_instance,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The schedulers of this node: what they told last, for the owners of its processes and of its devices.
 //!
-//! Each has threads or tasks of its own that ask it; a tick takes what is there. Kubernetes is asked where a kubelet has
-//! its folder, Slurm where `scontrol` is.
+//! Each has threads or tasks of its own that ask it; a tick takes what is there, and looks at the control groups of Slurm's
+//! jobs. Kubernetes is asked where a kubelet has its folder, Slurm where `scontrol` is.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use super::attribute::Claims;
 use crate::config::Config;
 use crate::owners::claim::{Claim, Snapshot};
 use crate::owners::kubernetes::{ApiOptions, Kubernetes, Options};
-use crate::owners::slurm::{NodeDevice, SlurmOptions, SlurmWatch};
-use crate::owners::{DeviceId, mapping};
+use crate::owners::slurm::{SlurmOptions, SlurmWatch};
+use crate::owners::{NodeDevice, mapping};
 use crate::sensors::GpuIdentity;
 
 /// Those that are asked.
@@ -23,7 +23,7 @@ pub struct Schedulers {
     kubernetes: Option<Kubernetes>,
     slurm: Option<SlurmWatch>,
     /// The GPUs and instances of this node.
-    devices: Mutex<Vec<Arc<GpuIdentity>>>,
+    devices: Mutex<Vec<NodeDevice>>,
 }
 
 impl Schedulers {
@@ -45,16 +45,17 @@ impl Schedulers {
 
     /// Says which GPUs and instances there are.
     pub fn set_devices(&self, devices: &[Arc<GpuIdentity>]) {
+        let devices: Vec<NodeDevice> = devices.iter().map(|device| NodeDevice::from(device.as_ref())).collect();
         if let Some(slurm) = &self.slurm {
-            slurm.set_devices(devices.iter().map(|device| NodeDevice::from(device.as_ref())).collect());
+            slurm.set_devices(devices.clone());
         }
-        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices.to_vec();
+        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices;
     }
 
-    /// What each told last.
+    /// What each told last, and which jobs there are now.
     pub fn snapshots(&self) -> Vec<Arc<Snapshot>> {
         let kubernetes = self.kubernetes.as_ref().map(Kubernetes::snapshot);
-        kubernetes.into_iter().chain(self.slurm.as_ref().map(SlurmWatch::snapshot)).collect()
+        kubernetes.into_iter().chain(self.slurm.as_ref().map(SlurmWatch::look)).collect()
     }
 
     /// Who holds which device by these snapshots, with who pays by these rules. A device that this node does not know (yet)
@@ -63,24 +64,13 @@ impl Schedulers {
         let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         let mut claims = Claims::new();
         for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| &snapshot.claims) {
-            if let Some(uuid) = uuid(device, &devices) {
+            if let Some(device) = device.on(&devices) {
                 let owner = mapping::apply(rules, holder.clone()).owner;
-                claims.entry(uuid).or_default().push((*part, owner));
+                claims.entry(device.uuid.clone()).or_default().push((*part, owner));
             }
         }
         claims
     }
-}
-
-/// The UUID of the device that is meant.
-fn uuid(device: &DeviceId, devices: &[Arc<GpuIdentity>]) -> Option<String> {
-    let is_it = |gpu: &&Arc<GpuIdentity>| match device {
-        DeviceId::Uuid(uuid) => gpu.uuid.eq_ignore_ascii_case(uuid),
-        DeviceId::Node { minor, gpu_instance } => {
-            gpu.minor == Some(*minor) && gpu.mig.as_ref().map(|mig| mig.gpu_instance) == *gpu_instance
-        }
-    };
-    devices.iter().find(is_it).map(|gpu| gpu.uuid.clone())
 }
 
 /// Whether a program is a file, or a name that `PATH` has.
