@@ -3,7 +3,8 @@
 //! The kubelet lists a device by the id that a device plugin gave it: the driver's UUID, with a suffix when the plugin has cut
 //! the device into replicas (`GPU-…::2` by NVIDIA's plugin, `GPU-…-0` by others), or on GKE the node of the device
 //! (`nvidia0`, `nvidia0/gi1`, `nvidia0/vgpu2`). Samples and the ledger know a device by its UUID alone, `GPU-…` or `MIG-…`. A
-//! replica is no device: all of them are the one that they were cut from. Owners that schedulers tell are joined by it.
+//! replica is no device: all of them are the one that they were cut from. Owners that schedulers tell are joined by it, once
+//! [`DeviceId::on`] has found the device among those of the node.
 
 use std::fmt;
 

@@ -250,13 +250,14 @@ impl Jobs {
                 self.running.due_ms = if used.into_iter().any(is_more) { now_ms } else { u64::MAX };
             }
             Answer::Running(answer) => {
-                let numbers = answer.as_ref().map(Vec::as_slice).unwrap_or_default().to_vec();
+                let numbers = answer.clone().unwrap_or_default();
                 self.running.answer("the jobs of the node", answer.map(|_| ()), u64::MAX, now_ms);
-                let is_known =
-                    |number: &String| self.known.iter().any(|(id, job)| id == number || job.environ.number == *number);
-                for number in numbers.into_iter().filter(|number| !is_known(number)).collect::<Vec<_>>() {
-                    let group = JobGroup { job: number.clone(), ..JobGroup::default() };
-                    self.known.insert(number, Job { group, ..Job::default() });
+                for number in numbers {
+                    let is_it = |(id, job): (&String, &Job)| *id == number || job.environ.number == number;
+                    if !self.known.iter().any(is_it) {
+                        let group = JobGroup { job: number.clone(), ..JobGroup::default() };
+                        self.known.insert(number, Job { group, ..Job::default() });
+                    }
                 }
             }
         }
