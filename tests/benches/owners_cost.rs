@@ -30,7 +30,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contador_agent::ledger::Ledger;
-use contador_agent::owners::ProcessOwners;
 use contador_agent::owners::claim::Snapshot;
 use contador_agent::owners::kubernetes::allocation::{Replicas, Resources, allocations};
 use contador_agent::owners::kubernetes::join::Join;
@@ -40,9 +39,10 @@ use contador_agent::owners::kubernetes::messages::{
 use contador_agent::owners::kubernetes::pod::{Container, Pod};
 use contador_agent::owners::kubernetes::pods::Pods;
 use contador_agent::owners::slurm::jobs::Jobs;
+use contador_agent::owners::{NodeDevice, ProcessOwners};
 use contador_agent::run::attribute::{self, Known};
 use contador_agent::run::ownership::Ownership;
-use contador_agent::sensors::{Facts, GpuIdentity, GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
+use contador_agent::sensors::{GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
 use contador_schemas::mapping::Rules;
 use contador_schemas::names;
 use prost::Message as _;
@@ -115,7 +115,7 @@ struct Node<'f> {
     pods: Pods,
     list: Vec<u8>,
     replicas: Replicas,
-    devices: Arc<[Arc<GpuIdentity>]>,
+    devices: Arc<[NodeDevice]>,
 }
 
 impl<'f> Node<'f> {
@@ -152,7 +152,7 @@ impl<'f> Node<'f> {
             pods,
             list: list.encode_to_vec(),
             replicas,
-            devices: (0..GPUS).map(|gpu| Arc::new(identity(gpu))).collect(),
+            devices: (0..GPUS).map(device).collect(),
         }
     }
 
@@ -302,21 +302,6 @@ fn rules() -> Rules {
     Rules::clone(&config.rules)
 }
 
-fn identity(gpu: usize) -> GpuIdentity {
-    GpuIdentity {
-        uuid: uuid(gpu),
-        name: "NVIDIA H100 80GB HBM3".into(),
-        index: u32::try_from(gpu).unwrap(),
-        pci_bus_id: None,
-        minor: None,
-        serial: None,
-        memory_total_bytes: Reading::Value(80 << 30),
-        power_limit_mw: Reading::Value(700_000),
-        driver_version: "570".into(),
-        cuda_version: None,
-        architecture: None,
-        simulated: true,
-        mig: None,
-        facts: Facts::default(),
-    }
+fn device(gpu: usize) -> NodeDevice {
+    NodeDevice { uuid: uuid(gpu), ..NodeDevice::default() }
 }

@@ -102,6 +102,8 @@ pub struct Slurm {
     pub scontrol: PathBuf,
     /// How long it may take for one answer.
     pub timeout: Duration,
+    /// How often it is asked for allocations that have no process here.
+    pub poll: Duration,
 }
 
 /// What an agent needs to know: validated.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::Compression;
 use super::key::{About, Default, Key, keys};
 use super::read::{
-    address, api, choice, count_to, endpoint, flag, interval, name, path, places, push_size, resources, size_from,
-    texts, timeout, to_an_hour,
+    address, api, choice, count_to, endpoint, flag, interval, name, path, places, poll, push_size, resources,
+    size_from, texts, timeout, to_an_hour,
 };
 
 keys! {
@@ -93,11 +93,14 @@ keys! {
         "a list of names of resources, such as example.com/gpu or example.com/gpu-*";
     /// How long the kubelet's last word counts when it does not answer. From then on nobody holds a GPU by it.
     KUBE_KEEP: Duration = "kubernetes.keep_for", Default::Text("1m"), to_an_hour, "a duration from 1s to 1h";
-    /// The program that asks Slurm's controller about the jobs of this node, of new and changed jobs only. Where there
-    /// is no such program, nobody looks for jobs; where Slurm has no jobs, it is never run.
+    /// The program that asks Slurm's controller about the jobs of this node: of new and changed jobs, and as often as
+    /// slurm.poll says of the node. Where there is no such program, nobody looks for jobs. squeue is taken from beside it.
     SCONTROL: PathBuf = "slurm.scontrol", Default::Text("scontrol"), path, "a file, or a name that PATH has";
     /// How long it may take for one answer. Who holds which GPU does not wait for it.
     SCONTROL_TIMEOUT: Duration = "slurm.timeout", Default::Text("5s"), timeout, "a duration of at least 100ms";
+    /// How often the controller is asked for allocations without a process on this node, as salloc makes them: so late they, and
+    /// their end, are seen at most. With PrologFlags=Contain they have a process, and are seen at once.
+    SLURM_POLL: Duration = "slurm.poll", Default::Text("30s"), poll, "a duration of at least 1s";
     /// Where the agent's own metrics are sent by OTLP/gRPC.
     TELEMETRY: String = "telemetry.otlp_endpoint",
         Default::Nothing("where OTEL_EXPORTER_OTLP_ENDPOINT says, if anywhere", "http://127.0.0.1:4317"), endpoint,

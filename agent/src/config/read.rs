@@ -58,6 +58,10 @@ pub(super) fn timeout(written: &Written) -> Result<Duration, &'static str> {
     if timeout < Duration::from_millis(100) { Err(KEY) } else { Ok(timeout) }
 }
 
+pub(super) fn poll(written: &Written) -> Result<Duration, &'static str> {
+    timeout(written).and_then(|poll| if poll < Duration::from_secs(1) { Err(KEY) } else { Ok(poll) })
+}
+
 pub(super) fn size_from<const LEAST: u64>(written: &Written) -> Result<u64, &'static str> {
     let bytes = size(with_unit(written)?)?;
     if bytes < LEAST { Err(KEY) } else { Ok(bytes) }

@@ -58,7 +58,11 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
             resources: given.get(raw::KUBE_RESOURCES)?,
             keep_for: given.get(raw::KUBE_KEEP)?,
         },
-        slurm: Slurm { scontrol: given.get(raw::SCONTROL)?, timeout: given.get(raw::SCONTROL_TIMEOUT)? },
+        slurm: Slurm {
+            scontrol: given.get(raw::SCONTROL)?,
+            timeout: given.get(raw::SCONTROL_TIMEOUT)?,
+            poll: given.get(raw::SLURM_POLL)?,
+        },
         telemetry: given.find(raw::TELEMETRY)?,
         rules: Arc::clone(&given.rules),
     })

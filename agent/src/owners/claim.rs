@@ -147,11 +147,11 @@ mod tests {
 
     use super::*;
     use crate::ledger::tick::holders;
+    use crate::owners::NodeDevice;
     use crate::owners::kubernetes::allocation::Allocation;
     use crate::owners::kubernetes::join::Join;
     use crate::owners::kubernetes::pod::{Container, Pod};
     use crate::owners::kubernetes::pods::Pods;
-    use crate::owners::slurm::NodeDevice;
     use crate::owners::slurm::jobs::Jobs;
     use crate::owners::{ProcessOwners, mapping};
 
@@ -262,7 +262,7 @@ mod tests {
         fs::create_dir_all(&task).unwrap();
         fs::write(task.join("cgroup.procs"), "70\n71\n").unwrap();
         let mut jobs = Jobs::new(proc.clone(), cgroup, proc.join("passwd"), "n1".into());
-        let snapshot = jobs.look(1, &[NodeDevice { uuid: GPU.into(), minor: Some(0), pci: None }]);
+        let snapshot = jobs.look(1, &[NodeDevice { uuid: GPU.into(), minor: Some(0), ..NodeDevice::default() }]);
         let job = snapshot.claims[0].holder.owner.clone();
         assert_eq!((job.job.as_str(), job.cluster.as_str()), ("7", "c"));
         let job = Owner { department: "unassigned".into(), ..job };

@@ -3,11 +3,15 @@
 //! The kubelet lists a device by the id that a device plugin gave it: the driver's UUID, with a suffix when the plugin has cut
 //! the device into replicas (`GPU-…::2` by NVIDIA's plugin, `GPU-…-0` by others), or on GKE the node of the device
 //! (`nvidia0`, `nvidia0/gi1`, `nvidia0/vgpu2`). Samples and the ledger know a device by its UUID alone, `GPU-…` or `MIG-…`. A
-//! replica is no device: all of them are the one that they were cut from. Owners that schedulers tell are joined by it.
+//! replica is no device: all of them are the one that they were cut from. Owners that schedulers tell are joined by it, once
+//! [`DeviceId::on`] has found the device among those of the node.
 
 use std::fmt;
+use std::sync::Arc;
 
 use uuid::Uuid;
+
+use crate::sensors::GpuIdentity;
 
 /// Which device a name means.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -48,6 +52,45 @@ impl DeviceId {
         let (gpu_instance, rest) = number(rest.strip_prefix('/')?)?;
         let (compute_instance, rest) = number(rest.strip_prefix('/')?)?;
         is_replica(rest).then(|| Self::Uuid(format!("{prefix}{uuid}/{gpu_instance}/{compute_instance}")))
+    }
+}
+
+/// What identifies a device of this node.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeDevice {
+    /// `GPU-…` or `MIG-…`.
+    pub uuid: String,
+    /// Of `/dev/nvidia<minor>`; a MIG instance has that of its GPU.
+    pub minor: Option<u32>,
+    /// Id of the GPU instance, of a MIG instance.
+    pub gpu_instance: Option<u32>,
+    /// PCI address, such as `00000000:3B:00.0`; a MIG instance has none of its own.
+    pub pci: Option<String>,
+}
+
+impl NodeDevice {
+    /// These GPUs and instances. An instance has no device node of its own: it is known by that of its GPU.
+    pub fn all(gpus: &[Arc<GpuIdentity>]) -> Vec<Self> {
+        let device = |gpu: &Arc<GpuIdentity>| match &gpu.mig {
+            None => Self { uuid: gpu.uuid.clone(), minor: gpu.minor, gpu_instance: None, pci: gpu.pci_bus_id.clone() },
+            Some(mig) => Self {
+                uuid: gpu.uuid.clone(),
+                minor: gpus.iter().find(|parent| parent.uuid == mig.parent).and_then(|parent| parent.minor),
+                gpu_instance: Some(mig.gpu_instance),
+                pci: None,
+            },
+        };
+        gpus.iter().map(device).collect()
+    }
+}
+
+impl DeviceId {
+    /// The device of `node` that is meant; `None` where the node does not know it (yet).
+    pub fn on<'n>(&self, node: &'n [NodeDevice]) -> Option<&'n NodeDevice> {
+        node.iter().find(|device| match self {
+            Self::Uuid(uuid) => device.uuid.eq_ignore_ascii_case(uuid),
+            Self::Node { minor, gpu_instance } => device.minor == Some(*minor) && device.gpu_instance == *gpu_instance,
+        })
     }
 }
 

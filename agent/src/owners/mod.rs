@@ -18,5 +18,5 @@ pub mod process;
 pub mod slurm;
 pub mod users;
 
-pub use device_id::DeviceId;
+pub use device_id::{DeviceId, NodeDevice};
 pub use process::ProcessOwners;

@@ -20,8 +20,7 @@ use contador_schemas::owner::Owner;
 use super::attribute::Claims;
 use super::schedulers;
 use crate::owners::claim::{Named, Snapshot};
-use crate::owners::{ProcessOwners, mapping};
-use crate::sensors::GpuIdentity;
+use crate::owners::{NodeDevice, ProcessOwners, mapping};
 
 /// Whose everything was at one instant.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +46,7 @@ pub struct Ownership {
     found: HashMap<u32, Arc<Named>>,
     owners: Arc<HashMap<u32, Owner>>,
     snapshots: Vec<Arc<Snapshot>>,
-    devices: Arc<[Arc<GpuIdentity>]>,
+    devices: Arc<[NodeDevice]>,
     claims: Arc<Claims>,
 }
 
@@ -71,7 +70,7 @@ impl Ownership {
         ts_ms: i64,
         pids: Vec<u32>,
         snapshots: Vec<Arc<Snapshot>>,
-        devices: Arc<[Arc<GpuIdentity>]>,
+        devices: Arc<[NodeDevice]>,
     ) -> OwnersSample {
         let found = self.processes.resolve(&pids, ts_ms, &snapshots);
         let is_known = |(pid, named): (&u32, &Arc<Named>)| is_same(self.found.get(pid), named);
@@ -117,7 +116,6 @@ mod tests {
     use crate::config::{Config, Overrides};
     use crate::owners::DeviceId;
     use crate::owners::claim::{Claim, Part};
-    use crate::sensors::{Facts, MigIdentity, Reading};
 
     const RULES: &str = "[[owners.rule]]\nname = \"a\"\nmatch.pod = \"pod-1\"\nset.department = \"{k8s.label.team}\"\n\
                          [owners.default]\nproject = \"of {command}\"\n";
@@ -145,23 +143,8 @@ mod tests {
         Named { owner, labels: [("k8s.label.team".to_owned(), format!("team-{team}"))].into() }
     }
 
-    fn gpu(number: u32) -> GpuIdentity {
-        GpuIdentity {
-            uuid: format!("GPU-{number}"),
-            name: String::new(),
-            index: number,
-            pci_bus_id: None,
-            minor: Some(number),
-            serial: None,
-            memory_total_bytes: Reading::Value(1),
-            power_limit_mw: Reading::Value(1),
-            driver_version: String::new(),
-            cuda_version: None,
-            architecture: None,
-            simulated: true,
-            mig: None,
-            facts: Facts::default(),
-        }
+    fn gpu(number: u32) -> NodeDevice {
+        NodeDevice { uuid: format!("GPU-{number}"), minor: Some(number), ..NodeDevice::default() }
     }
 
     impl Step {
@@ -206,11 +189,11 @@ mod tests {
         fn what_is_kept_is_what_would_be_found_anew(steps in vec(step(), 1..8)) {
             let proc = tempfile::tempdir().unwrap();
             let mut kept = ownership(proc.path());
-            let mut devices: Arc<[Arc<GpuIdentity>]> = Arc::default();
+            let mut devices: Arc<[NodeDevice]> = Arc::default();
             for (step, second) in steps.iter().zip(0..) {
                 step.write(proc.path());
                 if usize::try_from(step.devices).unwrap() != devices.len() {
-                    devices = (0..step.devices).map(|number| Arc::new(gpu(number))).collect();
+                    devices = (0..step.devices).map(gpu).collect();
                 }
                 let pids: Vec<u32> = (1..5).collect();
                 let found = kept.at(second * 1_000, pids.clone(), vec![step.snapshot()], Arc::clone(&devices));
@@ -223,16 +206,8 @@ mod tests {
 
     #[test]
     fn a_gpu_instance_is_known_by_the_device_node_of_its_gpu() {
-        let mig = MigIdentity {
-            parent: "GPU-1".into(),
-            profile: "2g.20gb".into(),
-            gpu_instance: 5,
-            compute_instance: 0,
-            compute_slices: Some(2),
-            memory_slices: Some(2),
-        };
-        let instance = GpuIdentity { uuid: "MIG-5".into(), minor: None, mig: Some(mig), ..gpu(1) };
-        let devices = [gpu(0), gpu(1), instance].map(Arc::new);
+        let instance = NodeDevice { uuid: "MIG-5".into(), minor: Some(1), gpu_instance: Some(5), pci: None };
+        let devices = [gpu(0), gpu(1), instance];
         let claim = |minor, gpu_instance| Claim {
             device: DeviceId::Node { minor, gpu_instance },
             part: Part::Even,
@@ -256,8 +231,8 @@ mod tests {
             devices: 1,
         };
         step.write(proc.path());
-        let (mut kept, devices) = (ownership(proc.path()), [Arc::new(gpu(0))].into());
-        let mut at = |second: i64, step: &Step, devices: &Arc<[Arc<GpuIdentity>]>| {
+        let (mut kept, devices) = (ownership(proc.path()), [gpu(0)].into());
+        let mut at = |second: i64, step: &Step, devices: &Arc<[NodeDevice]>| {
             kept.at(second * 1_000, vec![1, 2], vec![step.snapshot()], Arc::clone(devices))
         };
         let first = at(0, &step, &devices);
@@ -273,7 +248,7 @@ mod tests {
         let relabelled = Step { works: [(1, 1)].into(), ..step.clone() };
         let then = at(63, &relabelled, &devices);
         assert_eq!((owner(&then).department.as_str(), &then.claims), ("team-1", &first.claims));
-        let more = [gpu(0), gpu(7)].map(Arc::new).into();
+        let more = [gpu(0), gpu(7)].into();
         assert_eq!(at(64, &relabelled, &more).claims.len(), 2);
     }
 }

@@ -1,7 +1,7 @@
 //! The schedulers of this node: what they told last, for the owners of its processes and of its devices.
 //!
-//! Each has threads or tasks of its own that ask it; a tick takes what is there. Kubernetes is asked where a kubelet has
-//! its folder, Slurm where `scontrol` is.
+//! Each has threads or tasks of its own that ask it; a tick takes what is there, and looks at the control groups of Slurm's
+//! jobs. Kubernetes is asked where a kubelet has its folder, Slurm where `scontrol` is.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +16,8 @@ use super::attribute::Claims;
 use crate::config::Config;
 use crate::owners::claim::{Claim, Ended, Snapshot};
 use crate::owners::kubernetes::{Kubernetes, Options};
-use crate::owners::slurm::{NodeDevice, SlurmOptions, SlurmWatch};
-use crate::owners::{DeviceId, mapping};
+use crate::owners::slurm::{SlurmOptions, SlurmWatch};
+use crate::owners::{NodeDevice, mapping};
 use crate::sensors::GpuIdentity;
 
 /// How often is looked whether a scheduler has answered.
@@ -29,7 +29,7 @@ pub struct Schedulers {
     kubernetes: Option<Kubernetes>,
     slurm: Option<SlurmWatch>,
     /// The GPUs and instances of this node.
-    devices: Mutex<Arc<[Arc<GpuIdentity>]>>,
+    devices: Mutex<Arc<[NodeDevice]>>,
 }
 
 impl Schedulers {
@@ -49,16 +49,17 @@ impl Schedulers {
 
     /// Says which GPUs and instances there are.
     pub fn set_devices(&self, devices: &[Arc<GpuIdentity>]) {
+        let devices = NodeDevice::all(devices);
         if let Some(slurm) = &self.slurm {
-            slurm.set_devices(devices.iter().map(|device| NodeDevice::from(device.as_ref())).collect());
+            slurm.set_devices(devices.clone());
         }
         *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices.into();
     }
 
-    /// What each told last.
+    /// What each told last, and which jobs there are now.
     pub fn snapshots(&self) -> Vec<Arc<Snapshot>> {
         let kubernetes = self.kubernetes.as_ref().map(Kubernetes::snapshot);
-        kubernetes.into_iter().chain(self.slurm.as_ref().map(SlurmWatch::snapshot)).collect()
+        kubernetes.into_iter().chain(self.slurm.as_ref().map(SlurmWatch::look)).collect()
     }
 
     /// The same, as soon as all have told what there is, or that they can't; when some have not by `deadline`, that is their
@@ -82,7 +83,7 @@ impl Schedulers {
     }
 
     /// The GPUs and instances there are: the same [`Arc`] until others are said.
-    pub fn devices(&self) -> Arc<[Arc<GpuIdentity>]> {
+    pub fn devices(&self) -> Arc<[NodeDevice]> {
         Arc::clone(&self.devices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -100,39 +101,24 @@ pub struct End {
 
 /// Who holds which of `devices` by these snapshots, with who pays by these rules. A device that this node does not know (yet)
 /// is left out.
-pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[Arc<GpuIdentity>], rules: &Rules) -> Claims {
+pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[NodeDevice], rules: &Rules) -> Claims {
     let mut claims = Claims::new();
     for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| &snapshot.claims) {
-        if let Some(uuid) = uuid(device, devices) {
+        if let Some(device) = device.on(devices) {
             let owner = mapping::apply(rules, holder.clone()).owner;
-            claims.entry(uuid).or_default().push((*part, owner));
+            claims.entry(device.uuid.clone()).or_default().push((*part, owner));
         }
     }
     claims
 }
 
 /// Who, by these snapshots and rules, has held which of `devices` until when. As with [`claims`].
-pub fn ends(snapshots: &[Arc<Snapshot>], devices: &[Arc<GpuIdentity>], rules: &Rules) -> Vec<End> {
+pub fn ends(snapshots: &[Arc<Snapshot>], devices: &[NodeDevice], rules: &Rules) -> Vec<End> {
     let end = |Ended { device, holder, at_ms }: &Ended| {
         let owner = mapping::apply(rules, holder.clone()).owner;
-        Some(End { device: uuid(device, devices)?, owner, at_ms: *at_ms })
+        Some(End { device: device.on(devices)?.uuid.clone(), owner, at_ms: *at_ms })
     };
     snapshots.iter().flat_map(|snapshot| &snapshot.ended).filter_map(end).collect()
-}
-
-/// The UUID of the device that is meant. A MIG instance has no device node of its own: it is known by that of its GPU.
-fn uuid(device: &DeviceId, devices: &[Arc<GpuIdentity>]) -> Option<String> {
-    let minor_of = |gpu: &GpuIdentity| match &gpu.mig {
-        Some(mig) => devices.iter().find(|parent| parent.uuid == mig.parent)?.minor,
-        None => gpu.minor,
-    };
-    let is_it = |gpu: &&Arc<GpuIdentity>| match device {
-        DeviceId::Uuid(uuid) => gpu.uuid.eq_ignore_ascii_case(uuid),
-        DeviceId::Node { minor, gpu_instance } => {
-            minor_of(gpu) == Some(*minor) && gpu.mig.as_ref().map(|mig| mig.gpu_instance) == *gpu_instance
-        }
-    };
-    devices.iter().find(is_it).map(|gpu| gpu.uuid.clone())
 }
 
 /// Whether a program is a file, or a name that `PATH` has.

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub mod account;
+pub mod metered;
+
 /// How long a daemon may take to be ready, and to end.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -99,9 +102,16 @@ impl Slurm {
         );
         self.write("cgroup.conf", &format!("CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUP}\nConstrainDevices=no\n"));
         self.write("gres.conf", &format!("Name=gpu File=/dev/nvidia[0-3]\nName=shard Count={SHARDS}\n"));
-        // What the agent asks: it has this configuration, and not the machine's.
-        self.write("scontrol", &format!("#!/bin/sh\nSLURM_CONF={dir}/slurm.conf exec scontrol \"$@\"\n"));
-        fs::set_permissions(self.path("scontrol"), fs::Permissions::from_mode(0o755)).unwrap();
+        // What the agent asks: it has this configuration, and not the machine's, and what it says is written down.
+        for name in ["scontrol", "squeue"] {
+            let script = format!(
+                "#!/bin/sh\nsaid=$(mktemp {dir}/said.XXXXXX)\nSLURM_CONF={dir}/slurm.conf {name} \"$@\" >$said\ncode=$?\n\
+                 cat $said\nstate=$(tr '\\n' ' ' <$said | sed -n 's/.*\\(JobState=\\|\"job_state\": *\\[* *\"\\)\\([A-Z]*\\).*/\\2/p')\nrm $said\n\
+                 echo \"$(date +%s%3N) $* $state\" >>{dir}/asked\nexit $code\n"
+            );
+            self.write(name, &script);
+            fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
         fs::create_dir(self.path("state")).unwrap();
         fs::create_dir(self.path("spool")).unwrap();
     }
@@ -165,6 +175,56 @@ impl Slurm {
         let line = self.run("scontrol", &["-o", "-d", "show", "job", number]);
         let pairs = line.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
         pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    /// Starts an allocation that nothing runs in; its number.
+    pub fn allocate(&self, name: &str, options: &[&str]) -> String {
+        let name = format!("--job-name={name}");
+        self.run("salloc", &[&["--no-shell", "--mem=0", &name], options].concat());
+        let number = self.run("squeue", &["--noheader", "--format=%A", &name.replace("--job-name", "--name")]);
+        assert!(number.trim().parse::<u32>().is_ok(), "{number}");
+        number.trim().to_owned()
+    }
+
+    /// When the agent was first told of this job that it is in such a state, Unix milliseconds.
+    pub fn told(&self, job: &str, is_it: impl Fn(&str) -> bool) -> Option<i64> {
+        let asked = fs::read_to_string(self.path("asked")).unwrap_or_default();
+        let mut lines = asked.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        lines.find_map(|words| match words[..] {
+            [time, .., "show", "job", number, state] if number == job && is_it(state) => time.parse().ok(),
+            _ => None,
+        })
+    }
+
+    /// The processes of a job's steps, without their managers, as the kernel has them.
+    pub fn pids(&self, job: &str) -> Vec<u32> {
+        let text = self.steps(job).into_iter().map(|step| fs::read_to_string(step.join("cgroup.procs")));
+        text.flatten().flat_map(|text| text.lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+    }
+
+    /// Whether the kernel has frozen all of a job's steps.
+    pub fn is_frozen(&self, job: &str) -> bool {
+        let is_frozen =
+            |step: &PathBuf| fs::read_to_string(step.join("freezer.state")).is_ok_and(|state| state.trim() == "FROZEN");
+        !self.pids(job).is_empty() && self.steps(job).iter().all(is_frozen)
+    }
+
+    /// Whether all of a job's processes may run.
+    pub fn is_going_on(&self, job: &str) -> bool {
+        let is_thawed =
+            |step: &PathBuf| fs::read_to_string(step.join("freezer.state")).is_ok_and(|state| state.trim() == "THAWED");
+        let is_stopped =
+            |pid: &u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
+        self.steps(job).iter().all(is_thawed) && !self.pids(job).iter().any(is_stopped)
+    }
+
+    fn steps(&self, job: &str) -> Vec<PathBuf> {
+        let group = Path::new(CGROUP).join(format!("freezer/slurm_{}/uid_0/job_{job}", self.node));
+        let entries = fs::read_dir(group).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("step_"))
+            .map(|entry| entry.path())
+            .collect()
     }
 
     /// Every group of this Slurm's, the inner ones first.
@@ -243,7 +303,7 @@ fn obstacle() -> Option<String> {
         places.push("/usr/sbin".into());
         places.iter().any(|place| place.join(name).is_file())
     };
-    let programs = ["munged", "mungekey", "slurmctld", "slurmd", "scontrol", "sbatch", "mknod"];
+    let programs = ["munged", "mungekey", "slurmctld", "slurmd", "scontrol", "sbatch", "salloc", "mknod"];
     if let Some(missing) = programs.into_iter().find(|name| !is_there(name)) {
         return Some(format!("{missing} is missing (tests/setup.sh installs slurm-wlm and munge)"));
     }

@@ -4,9 +4,9 @@
 //! environment variables"). `SLURM_JOB_GPUS` has the job's devices on this node, of a job with a batch script; `srun` alone
 //! sets `SLURM_STEP_GPUS`. With MIG, those count instances, and `CUDA_VISIBLE_DEVICES` names them.
 
-use super::gpus::{self, NodeDevice};
+use super::gpus;
 use super::gres;
-use crate::owners::DeviceId;
+use crate::owners::{DeviceId, NodeDevice};
 
 /// Longest value that is taken, in bytes.
 const MAX_VALUE_BYTES: usize = 4_096;
@@ -125,6 +125,7 @@ mod tests {
             uuid: format!("GPU-5d5ba0d6-d33d-2b2c-524d-00000000000{minor}"),
             minor: Some(minor),
             pci: Some(format!("0000:3{minor}:00.0")),
+            ..NodeDevice::default()
         };
         vec![gpu(3), gpu(2), gpu(1), gpu(0)]
     }

@@ -4,33 +4,12 @@
 //! are not the driver's indices, which go by PCI address. CUDA takes UUIDs, also shortened, and its own indices, which differ
 //! from process to process and are never used here.
 
-use crate::owners::DeviceId;
-use crate::sensors::GpuIdentity;
-
-/// What identifies a device of this node.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct NodeDevice {
-    /// `GPU-…` or `MIG-…`.
-    pub uuid: String,
-    /// Of `/dev/nvidia<minor>`; a MIG instance has none of its own.
-    pub minor: Option<u32>,
-    /// PCI address, such as `00000000:3B:00.0`; a MIG instance has none of its own.
-    pub pci: Option<String>,
-}
-
-impl From<&GpuIdentity> for NodeDevice {
-    /// A MIG instance is known by its UUID alone: the minor number and the address are its GPU's.
-    fn from(gpu: &GpuIdentity) -> Self {
-        let of_gpu = gpu.mig.is_none();
-        let (minor, pci) = (gpu.minor.filter(|_| of_gpu), gpu.pci_bus_id.clone().filter(|_| of_gpu));
-        Self { uuid: gpu.uuid.clone(), minor, pci }
-    }
-}
+use crate::owners::{DeviceId, NodeDevice};
 
 /// The device with this minor number; where the node does not know it (yet), its file.
 pub fn by_minor(minor: u32, node: &[NodeDevice]) -> DeviceId {
-    let known = node.iter().find(|device| device.minor == Some(minor));
-    known.and_then(id).unwrap_or(DeviceId::Node { minor, gpu_instance: None })
+    let file = DeviceId::Node { minor, gpu_instance: None };
+    file.on(node).and_then(id).unwrap_or(file)
 }
 
 /// The device that a name means: a UUID, the beginning of one that no other device of the node has, a PCI address, or
@@ -86,12 +65,18 @@ mod tests {
             uuid: format!("GPU-{uuid}"),
             minor: Some(minor),
             pci: Some(pci.into()),
+            ..NodeDevice::default()
         };
         vec![
             // The driver's order is the other one than that of the files.
             gpu("5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77", 1, "00000000:3B:00.0"),
             gpu("5d5ba0d6-0000-2b2c-524d-9e3d8d2b8a78", 0, "00000000:AF:00.0"),
-            NodeDevice { uuid: "MIG-11112222-d33d-2b2c-524d-9e3d8d2b8a79".into(), ..NodeDevice::default() },
+            NodeDevice {
+                uuid: "MIG-11112222-d33d-2b2c-524d-9e3d8d2b8a79".into(),
+                minor: Some(2),
+                gpu_instance: Some(1),
+                pci: None,
+            },
         ]
     }
 
@@ -103,8 +88,17 @@ mod tests {
     fn a_number_is_a_minor_number() {
         assert_eq!(by_minor(0, &node()).to_string(), "GPU-5d5ba0d6-0000-2b2c-524d-9e3d8d2b8a78");
         assert_eq!(by_minor(1, &node()).to_string(), "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77");
+        // An instance of MIG has its GPU's file, and is not the GPU.
         assert_eq!(by_minor(2, &node()), DeviceId::Node { minor: 2, gpu_instance: None });
         assert_eq!(named("/dev/nvidia1").as_deref(), Some("GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77"));
+    }
+
+    #[test]
+    fn an_instance_is_known_by_its_gpu_and_its_number() {
+        let of = |gpu_instance| DeviceId::Node { minor: 2, gpu_instance: Some(gpu_instance) };
+        let found = |id: DeviceId| id.on(&node()).map(|device| device.uuid.clone());
+        assert_eq!(found(of(1)).as_deref(), Some("MIG-11112222-d33d-2b2c-524d-9e3d8d2b8a79"));
+        assert_eq!(found(of(2)), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Generic resources as Slurm writes them.
 //!
 //! A node has `gpu:a100:4(S:0-1),shard:32(S:0-1)`, a job on it `gpu:a100:2(IDX:0-1),shard:3(IDX:0)`: the name, a type where one
-//! is configured, how many, and in parentheses which ones.
+//! is configured, how many, and in parentheses which ones. Of a node in use it is `gpu:2,shard:(null):1(IDX:2)`, too.
 
 /// Most resources of one list, and most devices of one resource.
 const MAX: usize = 1_024;
@@ -41,8 +41,9 @@ pub fn count(list: &[Gres], name: &str) -> u64 {
 }
 
 fn one(text: &str) -> Option<Gres> {
-    let text = text.trim();
-    let (what, which) = text.split_once('(').unwrap_or((text, ""));
+    // Some lists have this in the place of a type that is not configured.
+    let text = text.trim().replace(":(null)", "");
+    let (what, which) = text.split_once('(').unwrap_or((&text, ""));
     let mut fields = what.split(':');
     let name = fields.next()?.trim_start_matches("gres/");
     let count = match fields.next_back() {
@@ -99,6 +100,7 @@ mod tests {
         let got = [gres("gpu", 3, &[0, 1, 3]), gres("shard", 3, &[0])];
         assert_eq!(parse("gpu:a100:3(IDX:0-1,3),shard:3(IDX:0)"), got);
         assert_eq!(parse("gpu"), [gres("gpu", 1, &[])]);
+        assert_eq!(parse("gpu:2,shard:(null):1(IDX:2)"), [gres("gpu", 2, &[]), gres("shard", 1, &[2])]);
         assert_eq!(
             parse("gpu:a:2,gpu:b:3").iter().map(|gres| gres.count).sum::<u64>(),
             count(&parse("gpu:a:2,gpu:b:3"), "gpu")

@@ -4,25 +4,32 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contador_schemas::owner::Owner;
 
 use super::environ::Environ;
-use super::gpus::NodeDevice;
 use super::gres::{self, Gres};
-use super::told::Told;
+use super::told::{NodeTold, Told};
 use super::tree::{self, JobGroup};
-use super::{STATE, SUSPENDED};
+use super::{RUNNING, STATE, SUSPENDED};
 use crate::owners::claim::{Claim, Named, Part, Snapshot};
-use crate::owners::label;
 use crate::owners::users::Users;
+use crate::owners::{NodeDevice, label};
 
 /// When a question is asked again, in milliseconds: where nothing has changed, where there was no answer, and where
 /// something has changed.
 const AGAIN_MS: u64 = 300_000;
 const FAILED_MS: u64 = 30_000;
 const CHANGED_MS: u64 = 2_000;
+
+/// How soon an allocation without a process is asked of again, in milliseconds; then after twice as long each time, up to the
+/// time between two polls. So whoever ends with his last process is not held for long, and whoever only waits is cheap.
+const ALONE_MS: u64 = 1_000;
+
+/// How often the node is asked for unless something else is said, in milliseconds.
+const POLL_MS: u64 = 30_000;
 
 /// Most questions that wait for an answer at once.
 const MAX_PENDING: usize = 16;
@@ -39,8 +46,10 @@ const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 pub enum Question {
     /// The job with this id in its groups, and this number.
     Job(String, String),
-    /// What the node of this name has.
+    /// What the node of this name has, and how much of it is allocated.
     Node(String),
+    /// Which jobs run on the node of this name.
+    Running(String),
 }
 
 /// What the controller answers.
@@ -49,7 +58,9 @@ pub enum Answer {
     /// Of the job with this id in its groups.
     Job(String, Result<Box<Told>, String>),
     /// Of the node.
-    Node(Result<Vec<Gres>, String>),
+    Node(Result<NodeTold, String>),
+    /// The numbers of those that run on it.
+    Running(Result<Vec<String>, String>),
 }
 
 /// The jobs.
@@ -58,9 +69,14 @@ pub struct Jobs {
     proc: PathBuf,
     cgroup: PathBuf,
     host: String,
+    poll_ms: u64,
     users: Users,
-    known: HashMap<String, Job>,
-    node: Asked<Vec<Gres>>,
+    /// By the id that they have in their groups; those without a group by number.
+    known: BTreeMap<String, Job>,
+    node: Asked<NodeTold>,
+    /// How many devices the known jobs have, without shares.
+    explained: u64,
+    running: Asked<()>,
     last: Snapshot,
 }
 
@@ -69,6 +85,8 @@ struct Asked<T> {
     pending: bool,
     /// When it is due, in milliseconds of a clock that only goes forward.
     due_ms: u64,
+    /// When that was told, by the same clock.
+    told_ms: u64,
     told: Option<T>,
     fault: Option<String>,
 }
@@ -85,22 +103,25 @@ struct Job {
     /// What `stopped` was when it was asked.
     stopped_when_asked: bool,
     asked_ms: u64,
+    /// Without a process: when it is asked of again after that.
+    wait_ms: u64,
     asked: Asked<Told>,
     owner: Option<Owner>,
 }
 
 impl<T> Default for Asked<T> {
     fn default() -> Self {
-        Self { pending: false, due_ms: 0, told: None, fault: None }
+        Self { pending: false, due_ms: 0, told_ms: 0, told: None, fault: None }
     }
 }
 
 impl<T> Asked<T> {
-    fn answer(&mut self, about: &str, answer: Result<T, String>, now_ms: u64) {
+    /// Takes an answer at `now_ms`, and asks again `again_ms` after one that tells.
+    fn answer(&mut self, about: &str, answer: Result<T, String>, again_ms: u64, now_ms: u64) {
         self.pending = false;
-        self.due_ms = now_ms.saturating_add(if answer.is_ok() { AGAIN_MS } else { FAILED_MS });
+        self.due_ms = now_ms.saturating_add(if answer.is_ok() { again_ms } else { FAILED_MS });
         match answer {
-            Ok(told) => (self.told, self.fault) = (Some(told), None),
+            Ok(told) => (self.told, self.told_ms, self.fault) = (Some(told), now_ms, None),
             Err(fault) => {
                 // What was told before is the best that there is.
                 if self.fault.as_ref() != Some(&fault) {
@@ -116,8 +137,27 @@ impl Jobs {
     /// Looks under `proc` (`/proc`) and `cgroup` (`/sys/fs/cgroup`); names of users are in `passwd` (`/etc/passwd`), and
     /// `host` is the node's name in Slurm where nothing else tells it.
     pub fn new(proc: PathBuf, cgroup: PathBuf, passwd: PathBuf, host: String) -> Self {
-        let (users, known) = (Users::new(passwd), HashMap::new());
-        Self { proc, cgroup, host, users, known, node: Asked::default(), last: Snapshot::default() }
+        let (node, mut running) = (Asked::default(), Asked::default());
+        running.due_ms = u64::MAX;
+        Self {
+            proc,
+            cgroup,
+            host,
+            poll_ms: POLL_MS,
+            users: Users::new(passwd),
+            known: BTreeMap::new(),
+            node,
+            explained: 0,
+            running,
+            last: Snapshot::default(),
+        }
+    }
+
+    /// How often the node is asked for.
+    #[must_use]
+    pub fn polled_every(mut self, poll: Duration) -> Self {
+        self.poll_ms = u64::try_from(poll.as_millis()).unwrap_or(u64::MAX);
+        self
     }
 
     /// Who holds what at `told_ms` (Unix milliseconds), where the node has `devices`. When the groups can't be listed it is
@@ -128,23 +168,36 @@ impl Jobs {
             Err(fault) => return Snapshot { fault: Some(fault), ..self.last.clone() },
         };
         let mut before = std::mem::take(&mut self.known);
-        let mut snapshot = Snapshot { told_ms, ..Snapshot::default() };
         for group in groups {
             let id = group.job.clone();
             let mut job = before.remove(&id).unwrap_or_default();
             job.take(group, &self.proc);
-            if job.is_ready() {
-                let named = job.named(&self.proc, &mut self.users);
-                if !super::is_suspended(&named) {
-                    let node = job.node(&self.host);
-                    snapshot.claims.extend(job.claims(&named, &node, self.node.told.as_deref(), devices));
-                }
-                if job.environ.number != id && !job.environ.number.is_empty() {
-                    snapshot.works.insert(job.environ.number.clone(), named.clone());
-                }
-                snapshot.works.insert(id.clone(), named);
-            }
             self.known.insert(id, job);
+        }
+        for (id, mut job) in before {
+            if job.goes_on_alone(&self.host) && !self.known.values().any(|other| other.environ.number == id) {
+                self.known.insert(id, job);
+            }
+        }
+        let mut snapshot = Snapshot { told_ms, ..Snapshot::default() };
+        self.explained = 0;
+        for (id, job) in &mut self.known {
+            let node = job.node(&self.host);
+            node.clone_into(&mut self.host);
+            if !job.is_ready() {
+                continue;
+            }
+            let named = job.named(&self.proc, &mut self.users);
+            let has = self.node.told.as_ref().map(|node| node.has.as_slice());
+            let claims = job.claims(&named, &node, has, devices);
+            self.explained += if job.has_shares() { 0 } else { claims.len() as u64 };
+            if !super::is_suspended(&named) {
+                snapshot.claims.extend(claims);
+            }
+            if job.environ.number != *id && !job.environ.number.is_empty() {
+                snapshot.works.insert(job.environ.number.clone(), named.clone());
+            }
+            snapshot.works.insert(id.clone(), named);
         }
         self.last = snapshot.clone();
         snapshot
@@ -155,10 +208,13 @@ impl Jobs {
         let pending = self.known.values().filter(|job| job.asked.pending).count();
         let mut room = MAX_PENDING.saturating_sub(pending);
         let mut questions = Vec::new();
-        let node = self.known.values().find(|job| job.has_shares()).map(|job| job.node(&self.host));
-        if let Some(node) = node.filter(|_| !self.node.pending && now_ms >= self.node.due_ms) {
+        if !self.node.pending && now_ms >= self.node.due_ms {
             self.node.pending = true;
-            questions.push(Question::Node(node));
+            questions.push(Question::Node(self.host.clone()));
+        }
+        if !self.running.pending && now_ms >= self.running.due_ms {
+            self.running.pending = true;
+            questions.push(Question::Running(self.host.clone()));
         }
         for (id, job) in &mut self.known {
             if room == 0 || !job.is_due(now_ms) {
@@ -166,6 +222,7 @@ impl Jobs {
             }
             let Some(number) = job.number(id).map(str::to_owned) else { continue };
             (job.asked.pending, job.asked_ms, job.stopped_when_asked) = (true, now_ms, job.stopped);
+            job.wait_ms = (job.wait_ms * 2).clamp(ALONE_MS, self.poll_ms.max(ALONE_MS));
             questions.push(Question::Job(id.clone(), number));
             room -= 1;
         }
@@ -176,18 +233,40 @@ impl Jobs {
     pub fn answer(&mut self, answer: Answer, now_ms: u64) {
         match answer {
             Answer::Job(id, answer) => {
-                if let Some(job) = self.known.get_mut(&id) {
-                    job.asked.answer(&format!("job {id}"), answer.map(|told| *told), now_ms);
+                let Some(job) = self.known.get_mut(&id) else { return };
+                job.asked.answer(&format!("job {id}"), answer.map(|told| *told), AGAIN_MS, now_ms);
+                // Nothing else tells that it has ended.
+                if job.is_alone() && now_ms.saturating_sub(job.asked.told_ms) >= AGAIN_MS {
+                    job.asked.told = None;
                 }
             }
-            Answer::Node(answer) => self.node.answer("the node", answer, now_ms),
+            Answer::Node(answer) => {
+                self.node.answer("the node", answer, self.poll_ms, now_ms);
+                let used = self.node.told.iter().filter(|_| self.node.fault.is_none()).map(|node| &node.used);
+                let is_more = |used: &Vec<Gres>| {
+                    let shares = gres::count(used, "shard").saturating_add(gres::count(used, "mps"));
+                    shares > 0 || gres::count(used, "gpu") > self.explained
+                };
+                self.running.due_ms = if used.into_iter().any(is_more) { now_ms } else { u64::MAX };
+            }
+            Answer::Running(answer) => {
+                let numbers = answer.clone().unwrap_or_default();
+                self.running.answer("the jobs of the node", answer.map(|_| ()), u64::MAX, now_ms);
+                for number in numbers {
+                    let is_it = |(id, job): (&String, &Job)| *id == number || job.environ.number == number;
+                    if !self.known.iter().any(is_it) {
+                        let group = JobGroup { job: number.clone(), ..JobGroup::default() };
+                        self.known.insert(number, Job { group, ..Job::default() });
+                    }
+                }
+            }
         }
     }
 }
 
 impl Job {
     /// Takes what its groups have now, and asks its new tasks.
-    fn take(&mut self, group: JobGroup, proc: &std::path::Path) {
+    fn take(&mut self, group: JobGroup, proc: &Path) {
         if group.pids != self.group.pids {
             self.processes.retain(|pid, _| group.pids.binary_search(pid).is_ok());
             for pid in &group.pids {
@@ -219,8 +298,37 @@ impl Job {
         self.stopped = tasks.peek().is_some() && tasks.all(is_stopped);
     }
 
+    /// Whether it has no process here.
+    fn is_alone(&self) -> bool {
+        self.group.pids.is_empty()
+    }
+
+    /// Takes that its groups have no process; whether it may go on to hold what it was allocated. A batch job has ended here
+    /// with its script. Any other has not before the controller says so.
+    fn goes_on_alone(&mut self, host: &str) -> bool {
+        let node = self.node(host);
+        if !self.is_alone() {
+            // It is asked of at once.
+            (self.asked.due_ms, self.wait_ms) = (0, 0);
+            self.group.pids.clear();
+            self.group.frozen = false;
+            self.processes.clear();
+            self.unread.clear();
+            self.stopped = false;
+            if self.asked.told.is_none() {
+                return false;
+            }
+        }
+        let Some(told) = &self.asked.told else { return self.asked.fault.is_none() };
+        let is_allocated = matches!(told.state.as_str(), RUNNING | SUSPENDED) && told.batch_host != node;
+        is_allocated && told.on(&node).is_some_and(|got| !index(got).is_empty())
+    }
+
     /// Whether enough is known to say who it is, and will stay.
     fn is_ready(&self) -> bool {
+        if self.is_alone() {
+            return self.asked.told.is_some();
+        }
         self.unread.is_empty() || !self.environ.number.is_empty() || self.asked.told.is_some()
     }
 
@@ -240,7 +348,8 @@ impl Job {
         let has_changed = self.stopped && !self.stopped_when_asked && since >= CHANGED_MS;
         // Stopped by itself, as far as is known.
         let is_doubtful = self.stopped && self.state() != SUSPENDED && since >= FAILED_MS;
-        !self.asked.pending && (now_ms >= self.asked.due_ms || has_changed || is_doubtful)
+        let may_end = self.is_alone() && since >= self.wait_ms;
+        !self.asked.pending && (now_ms >= self.asked.due_ms || has_changed || is_doubtful || may_end)
     }
 
     /// Its state: the kernel's word wins over what the controller told some time ago.
@@ -248,7 +357,7 @@ impl Job {
         let told = self.asked.told.as_ref().map_or("", |told| told.state.as_str());
         match told {
             _ if self.group.frozen => SUSPENDED,
-            SUSPENDED if !self.stopped => "RUNNING",
+            SUSPENDED if !self.stopped && !self.is_alone() => RUNNING,
             told => told,
         }
     }
@@ -259,7 +368,7 @@ impl Job {
         self.environ.shards.is_some() || told.into_iter().any(|gres| matches!(gres.name.as_str(), "shard" | "mps"))
     }
 
-    fn named(&mut self, proc: &std::path::Path, users: &mut Users) -> Named {
+    fn named(&mut self, proc: &Path, users: &mut Users) -> Named {
         let told = self.asked.told.clone().unwrap_or_default();
         // Who it is stays as it was first told, so that one job is one owner.
         let owner = self.owner.take().unwrap_or_else(|| {
@@ -292,12 +401,7 @@ impl Job {
 
     fn claims(&self, holder: &Named, node: &str, has: Option<&[Gres]>, devices: &[NodeDevice]) -> Vec<Claim> {
         let got = self.asked.told.as_ref().and_then(|told| told.on(node)).unwrap_or_default();
-        let index: Vec<u32> = got
-            .iter()
-            .filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps"))
-            .flat_map(|gres| gres.index.iter().copied())
-            .collect();
-        let held = self.environ.devices(&index, devices);
+        let held = self.environ.devices(&index(got), devices);
         let part = self.part(got, has.unwrap_or_default(), held.len());
         held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()
     }
@@ -327,15 +431,21 @@ impl Job {
     }
 }
 
+/// The devices of a list of resources, by their place among the node's files.
+fn index(got: &[Gres]) -> Vec<u32> {
+    let of_devices = got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps"));
+    of_devices.flat_map(|gres| gres.index.iter().copied()).collect()
+}
+
 /// State and parent of a process, from `/proc/PID/stat`.
-fn stat(proc: &std::path::Path, pid: u32) -> Option<(char, u32)> {
+fn stat(proc: &Path, pid: u32) -> Option<(char, u32)> {
     let text = fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-fn read_environ(proc: &std::path::Path, pid: u32) -> Option<Vec<u8>> {
+fn read_environ(proc: &Path, pid: u32) -> Option<Vec<u8>> {
     let file = fs::File::open(proc.join(pid.to_string()).join("environ")).ok()?;
     let mut bytes = Vec::new();
     file.take(MAX_ENVIRON_BYTES).read_to_end(&mut bytes).ok()?;

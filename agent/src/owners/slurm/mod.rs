@@ -4,16 +4,19 @@
 //! processes which devices it got, and [`gpus`] says which devices of this node those are. What the environment does not tell
 //! (account, quality of service, comment, whether the job is suspended, how large a shard is) [`scontrol`] asks of Slurm's
 //! controller, and [`told`] and [`gres`] read the answer. [`jobs`] joins all that to a [`Snapshot`](super::claim::Snapshot),
-//! and says what is to be asked. [`watch`] drives it: one thread looks at the groups once a second, another one waits for the
-//! controller, so that a controller that hangs delays no more than labels.
+//! and says what is to be asked. [`watch`] drives it: each tick looks at the groups, and a thread waits for the controller, so
+//! that a controller that hangs delays no more than labels.
 //!
-//! - A job holds from when its first step has a process until its last one has none. Groups without processes, as a crash
-//!   leaves them behind, and the step managers of Slurm hold nothing. A job that has no step on this node yet (`salloc`, where
-//!   `PrologFlags` has no `Contain`) is not seen.
+//! - A batch job holds, on the node of its script, from when its first step has a process until its last one has none. Groups
+//!   without processes, as a crash leaves them behind, and the step managers of Slurm hold nothing.
+//! - Any other job holds until the controller says that it no longer runs, and at most 5 minutes after its last word.
+//! - An allocation that has no process here, as `salloc` makes it where `PrologFlags` has no `Contain`, is known to the
+//!   controller alone. Which devices of the node are allocated is asked once in a poll; only when the known jobs don't
+//!   explain them, who runs here.
 //! - A job holds what it was allocated, whatever of it a process has chosen to use.
 //! - A suspended job holds nothing: its groups are frozen, or its tasks are stopped and the controller says that it is
 //!   suspended. A job that only stops itself still holds.
-//! - Without Slurm there are no such groups, and nothing is asked.
+//! - Without Slurm there are no such groups, and no more than the node is asked for.
 
 pub mod environ;
 pub mod gpus;
@@ -24,7 +27,6 @@ pub mod told;
 pub mod tree;
 pub mod watch;
 
-pub use gpus::NodeDevice;
 pub use scontrol::Scontrol;
 pub use watch::{SlurmOptions, SlurmWatch};
 
@@ -32,6 +34,9 @@ use super::claim::Named;
 
 /// The label that has a job's state, as the controller tells it; `SUSPENDED` also where the kernel shows it.
 pub const STATE: &str = "slurm.state";
+
+/// The state of a job that holds what it was allocated.
+pub const RUNNING: &str = "RUNNING";
 
 /// The state of a job that holds nothing for now.
 pub const SUSPENDED: &str = "SUSPENDED";

@@ -1,16 +1,15 @@
-//! Asks Slurm's controller, by `scontrol`.
+//! Asks Slurm's controller, by `scontrol`, and by `squeue` for the jobs of a node.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::gres::Gres;
-use super::told::{self, Told};
+use super::told::{self, NodeTold, Told};
 use crate::owners::label::shown;
 
 /// Most that an answer may have, in bytes.
@@ -23,9 +22,12 @@ const POLL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Scontrol {
     program: PathBuf,
+    squeue: PathBuf,
     timeout: Duration,
     /// Whether it may know `--json`; found out at the first question.
     json: bool,
+    /// The cluster's name, once it was needed.
+    cluster: Option<String>,
 }
 
 struct Answer {
@@ -35,9 +37,11 @@ struct Answer {
 }
 
 impl Scontrol {
-    /// The program, a file or a name that `PATH` has; it may take as long as `timeout` for one answer.
+    /// The program, a file or a name that `PATH` has; it may take as long as `timeout` for one answer. `squeue` is in the same
+    /// folder.
     pub fn new(program: PathBuf, timeout: Duration) -> Self {
-        Self { program, timeout, json: true }
+        let squeue = program.with_file_name("squeue");
+        Self { program, squeue, timeout, json: true, cluster: None }
     }
 
     /// What is known of the job of this number.
@@ -48,6 +52,14 @@ impl Scontrol {
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(format!("{} is no job, expected a number", shown(number)));
         }
+        let mut told = self.told(number)?;
+        if told.cluster.is_empty() {
+            told.cluster = self.cluster();
+        }
+        Ok(told)
+    }
+
+    fn told(&mut self, number: &str) -> Result<Told, String> {
         if self.json {
             let answer = self.ask(&["--json", "show", "job", number])?;
             if answer.success {
@@ -66,31 +78,54 @@ impl Scontrol {
         told::from_text(&answer.out, number)
     }
 
-    /// The resources that the node of this name has.
+    /// The name of the cluster, by which a job's processes know it, too; empty where the controller does not tell it.
+    fn cluster(&mut self) -> String {
+        if self.cluster.is_none() {
+            let answer = self.ask(&["show", "config"]).ok().filter(|answer| answer.success);
+            let named =
+                |line: &str| Some(line.strip_prefix("ClusterName")?.trim_start().strip_prefix('=')?.trim().to_owned());
+            self.cluster = answer.and_then(|answer| answer.out.lines().find_map(named));
+        }
+        self.cluster.clone().unwrap_or_default()
+    }
+
+    /// The resources of the node of this name.
     ///
     /// # Errors
     /// As [`Scontrol::job`].
-    pub fn node(&mut self, name: &str) -> Result<Vec<Gres>, String> {
-        let is_fit = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
-        if name.is_empty() || name.starts_with('-') || !name.chars().all(is_fit) {
-            return Err(format!("{} is no node, expected its name", shown(name)));
-        }
-        let answer = self.ask(&["-o", "show", "node", name])?;
+    pub fn node(&self, name: &str) -> Result<NodeTold, String> {
+        let answer = self.ask(&["-o", "-d", "show", "node", node_name(name)?])?;
         if !answer.success {
             return Err(self.refused(&answer));
         }
         told::node_from_text(&answer.out, name)
     }
 
+    /// The numbers of the jobs that run on the node of this name.
+    ///
+    /// # Errors
+    /// As [`Scontrol::job`].
+    pub fn running(&self, name: &str) -> Result<Vec<String>, String> {
+        let node = format!("--nodelist={}", node_name(name)?);
+        let answer = self.run(&self.squeue, &["--noheader", "--states=RUNNING", "--format=%A", &node])?;
+        if !answer.success {
+            return Err(refused(&self.squeue, &answer));
+        }
+        told::numbers_from_text(&answer.out)
+    }
+
     fn refused(&self, answer: &Answer) -> String {
-        let said = if answer.err.trim().is_empty() { &answer.out } else { &answer.err };
-        format!("{} failed: {}", self.program.display(), shown(said.trim()))
+        refused(&self.program, answer)
     }
 
     fn ask(&self, arguments: &[&str]) -> Result<Answer, String> {
-        let failed = |what: &str| format!("{} {}: {what}", self.program.display(), arguments.join(" "));
+        self.run(&self.program, arguments)
+    }
+
+    fn run(&self, program: &Path, arguments: &[&str]) -> Result<Answer, String> {
+        let failed = |what: &str| format!("{} {}: {what}", program.display(), arguments.join(" "));
         // A group of its own, so that what it starts ends with it.
-        let mut child = Command::new(&self.program)
+        let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -126,6 +161,20 @@ impl Scontrol {
     }
 }
 
+fn refused(program: &Path, answer: &Answer) -> String {
+    let said = if answer.err.trim().is_empty() { &answer.out } else { &answer.err };
+    format!("{} failed: {}", program.display(), shown(said.trim()))
+}
+
+/// The name, if it may be one of a node.
+fn node_name(name: &str) -> Result<&str, String> {
+    let is_fit = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+    if name.is_empty() || name.starts_with('-') || !name.chars().all(is_fit) {
+        return Err(format!("{} is no node, expected its name", shown(name)));
+    }
+    Ok(name)
+}
+
 /// Reads a pipe to its end on a thread, so that the program never waits for a full one.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
@@ -145,15 +194,18 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
-    use std::path::Path;
 
     use super::*;
 
-    fn program(dir: &Path, script: &str) -> Scontrol {
-        let path = dir.join("scontrol");
+    fn write(dir: &Path, name: &str, script: &str) -> PathBuf {
+        let path = dir.join(name);
         fs::write(&path, format!("#!/bin/sh\necho \"$@\" >> {}/asked\n{script}\n", dir.display())).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Scontrol::new(path, Duration::from_secs(20))
+        path
+    }
+
+    fn program(dir: &Path, script: &str) -> Scontrol {
+        Scontrol::new(write(dir, "scontrol", script), Duration::from_secs(20))
     }
 
     fn asked(dir: &Path) -> String {
@@ -165,18 +217,37 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut old = program(
             dir.path(),
-            "case $1 in --json) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;; esac\n\
+            "case \"$*\" in --json*) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;; \
+             'show config') echo 'ClusterName             = contador'; exit 0;; esac\n\
              echo JobId=7 JobName=x UserId=ana\\(1\\) Account=a JobState=RUNNING",
         );
         for _ in 0..2 {
-            assert_eq!(old.job("7").unwrap().account, "a");
+            let told = old.job("7").unwrap();
+            assert_eq!((told.account.as_str(), told.cluster.as_str()), ("a", "contador"));
         }
-        assert_eq!(asked(dir.path()), "--json show job 7\n-o -d show job 7\n-o -d show job 7\n");
+        assert_eq!(asked(dir.path()), "--json show job 7\n-o -d show job 7\nshow config\n-o -d show job 7\n");
         let dir = tempfile::tempdir().unwrap();
-        let mut new = program(dir.path(), r#"echo '{"jobs":[{"job_id":7,"account":"b","job_state":["SUSPENDED"]}]}'"#);
+        let mut new = program(
+            dir.path(),
+            r#"echo '{"jobs":[{"job_id":7,"account":"b","cluster":"c","job_state":["SUSPENDED"]}]}'"#,
+        );
         let told = new.job("7").unwrap();
         assert_eq!((told.account.as_str(), told.state.as_str()), ("b", "SUSPENDED"));
         assert_eq!(asked(dir.path()), "--json show job 7\n");
+    }
+
+    #[test]
+    fn the_jobs_of_a_node_are_told_by_squeue_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let scontrol = program(dir.path(), "exit 1");
+        assert!(scontrol.running("n1").unwrap_err().contains("squeue --noheader"), "it is not there");
+        write(dir.path(), "squeue", "echo 7; echo 12");
+        assert_eq!(scontrol.running("n1").unwrap(), ["7", "12"]);
+        assert_eq!(asked(dir.path()), "--noheader --states=RUNNING --format=%A --nodelist=n1\n");
+        write(dir.path(), "squeue", "echo 'squeue: error: Invalid node name n1' >&2; exit 1");
+        let fault = scontrol.running("n1").unwrap_err();
+        assert!(fault.contains("squeue failed: \"squeue: error: Invalid node name n1"), "{fault}");
+        assert!(scontrol.running("a b").unwrap_err().ends_with("is no node, expected its name"));
     }
 
     #[test]

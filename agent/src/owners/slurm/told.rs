@@ -11,6 +11,9 @@ use super::gres::{self, Gres};
 /// Longest value that is taken, in bytes.
 const MAX_VALUE_BYTES: usize = 1_024;
 
+/// Most jobs that are taken from a list.
+const MAX_NUMBERS: usize = 1_024;
+
 /// A job, as the controller knows it. Empty texts are unknown.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Told {
@@ -28,10 +31,21 @@ pub struct Told {
     pub comment: String,
     /// The job's name.
     pub name: String,
-    /// Cluster; only JSON tells.
+    /// Cluster; a line of text does not tell.
     pub cluster: String,
+    /// The node that runs the batch script of a job that has one.
+    pub batch_host: String,
     /// What it got on each group of nodes: the nodes, where that is told, and the resources.
     pub nodes: Vec<(Option<String>, Vec<Gres>)>,
+}
+
+/// A node, as the controller knows it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeTold {
+    /// What it has.
+    pub has: Vec<Gres>,
+    /// What of it is allocated. Of shares, 22.05 counts the devices that have some.
+    pub used: Vec<Gres>,
 }
 
 impl Told {
@@ -86,6 +100,7 @@ pub fn from_text(text: &str, job: &str) -> Result<Told, String> {
         comment: value(line, "Comment", " StdErr="),
         name: value(line, "JobName", " UserId="),
         cluster: String::new(),
+        batch_host: if one("BatchFlag") == "0" { String::new() } else { one("BatchHost") },
         nodes,
     })
 }
@@ -105,6 +120,7 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
     let details = entry["gres_detail"].as_array().map(Vec::as_slice).unwrap_or_default();
     // The list goes by node, in the order of the job's nodes; names are told of one node only.
     let named = (details.len() == 1).then(|| one("nodes")).filter(|nodes| !nodes.is_empty());
+    let is_batch = entry["batch_flag"].as_bool().unwrap_or(true);
     let of_node = |detail: &Value| Some((named.clone(), gres::parse(detail.as_str()?)));
     Ok(Told {
         state: cleaned(state),
@@ -115,15 +131,16 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
         comment: one("comment"),
         name: one("name"),
         cluster: one("cluster"),
+        batch_host: if is_batch { one("batch_host") } else { String::new() },
         nodes: details.iter().filter_map(of_node).collect(),
     })
 }
 
-/// What `scontrol -o show node` says that the node has.
+/// What `scontrol -o -d show node` says of the node.
 ///
 /// # Errors
 /// When it does not say so, with what it said instead.
-pub fn node_from_text(text: &str, node: &str) -> Result<Vec<Gres>, String> {
+pub fn node_from_text(text: &str, node: &str) -> Result<NodeTold, String> {
     let start = format!("NodeName={node} ");
     let line = text.lines().find(|line| line.starts_with(&start)).ok_or_else(|| {
         format!(
@@ -131,7 +148,22 @@ pub fn node_from_text(text: &str, node: &str) -> Result<Vec<Gres>, String> {
             super::super::label::shown(text.trim())
         )
     })?;
-    Ok(gres::parse(&value(line, "Gres", " ")))
+    let list = |key: &str| gres::parse(&value(line, key, " "));
+    Ok(NodeTold { has: list("Gres"), used: list("GresUsed") })
+}
+
+/// The numbers that `squeue --format=%A` lists, one a line.
+///
+/// # Errors
+/// When a line is none, with the line.
+pub fn numbers_from_text(text: &str) -> Result<Vec<String>, String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(MAX_NUMBERS);
+    lines
+        .map(|line| match line.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => Ok(line.to_owned()),
+            false => Err(format!("squeue said {}, expected numbers of jobs", super::super::label::shown(line))),
+        })
+        .collect()
 }
 
 /// The value of a key until `end`; empty when it is not there, is none, or is there with two values.

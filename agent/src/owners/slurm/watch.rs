@@ -1,16 +1,16 @@
-//! Looks at Slurm's jobs once a second, on a thread of its own.
+//! Looks at Slurm's jobs when it is asked to, and has the controller asked on a thread of its own.
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::gpus::NodeDevice;
 use super::jobs::{Answer, Jobs, Question};
 use super::scontrol::Scontrol;
 use crate::config::{Config, Roots};
+use crate::owners::NodeDevice;
 use crate::owners::claim::Snapshot;
 use crate::run::clock::now_ms;
 
@@ -29,118 +29,82 @@ pub struct SlurmOptions {
     pub scontrol: PathBuf,
     /// How long it may take for one answer.
     pub timeout: Duration,
-    /// Time between two looks.
-    pub interval: Duration,
+    /// How often the controller is asked for allocations that have no process here.
+    pub poll: Duration,
 }
 
 impl SlurmOptions {
-    /// What this configuration says; a look a second.
+    /// What this configuration says.
     pub fn new(config: &Config) -> Self {
         let Roots { proc, cgroup, passwd, .. } = config.roots.clone();
         // Slurm knows a node by its short name, unless it is told another.
         let host = config.node.split('.').next().unwrap_or_default().to_owned();
-        let (scontrol, timeout) = (config.slurm.scontrol.clone(), config.slurm.timeout);
-        Self { proc, cgroup, passwd, host, scontrol, timeout, interval: Duration::from_secs(1) }
+        let crate::config::Slurm { scontrol, timeout, poll } = config.slurm.clone();
+        Self { proc, cgroup, passwd, host, scontrol, timeout, poll }
     }
 }
 
-/// What is shared with the threads.
-#[derive(Debug, Default)]
-struct Shared {
-    snapshot: Mutex<Arc<Snapshot>>,
-    devices: Mutex<Vec<NodeDevice>>,
-}
-
-/// The threads. They end when it is dropped; one that hangs in the kernel or in `scontrol` ends after that.
+/// The jobs, and a thread that asks of them. It ends when this is dropped; while `scontrol` hangs, after that.
 #[derive(Debug)]
 pub struct SlurmWatch {
-    shared: Arc<Shared>,
-    events: Sender<Event>,
+    state: Mutex<State>,
+    started: Instant,
 }
 
 #[derive(Debug)]
-enum Event {
-    Answer(Answer),
-    Stop,
+struct State {
+    jobs: Jobs,
+    devices: Vec<NodeDevice>,
+    questions: Sender<Question>,
+    answers: Receiver<Answer>,
 }
 
 impl SlurmWatch {
-    /// Starts to look.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// When the operating system refuses a thread.
+    /// When the operating system refuses it.
     pub fn start(options: SlurmOptions) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let (events, received) = mpsc::channel();
+        let SlurmOptions { proc, cgroup, passwd, host, scontrol, timeout, poll } = options;
         let (questions, asked) = mpsc::channel();
-        let answers = events.clone();
-        let mut scontrol = Scontrol::new(options.scontrol.clone(), options.timeout);
-        Builder::new().name("slurm-ask".into()).spawn(move || ask(&mut scontrol, &asked, &answers))?;
-        let seen = Arc::clone(&shared);
-        Builder::new().name("slurm".into()).spawn(move || look(options, &seen, &questions, &received))?;
-        Ok(Self { shared, events })
+        let (told, answers) = mpsc::channel();
+        let mut scontrol = Scontrol::new(scontrol, timeout);
+        Builder::new().name("slurm-ask".into()).spawn(move || ask(&mut scontrol, &asked, &told))?;
+        let jobs = Jobs::new(proc, cgroup, passwd, host).polled_every(poll);
+        let state = State { jobs, devices: Vec::new(), questions, answers };
+        Ok(Self { state: Mutex::new(state), started: Instant::now() })
     }
 
-    /// What was seen last; never waits for a look.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Who holds what now. It reads control groups, and never waits for the controller: what that has answered since the last
+    /// look counts, and what it is to be asked is on its way.
+    pub fn look(&self) -> Arc<Snapshot> {
+        let passed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { jobs, devices, questions, answers } = &mut *state;
+        answers.try_iter().for_each(|answer| jobs.answer(answer, passed_ms));
+        let snapshot = jobs.look(now_ms(), devices);
+        for question in jobs.questions(passed_ms) {
+            // Without the thread nothing is answered.
+            _ = questions.send(question);
+        }
+        Arc::new(snapshot)
     }
 
     /// Says which devices the node has, from the next look on.
     pub fn set_devices(&self, devices: Vec<NodeDevice>) {
-        *self.shared.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices;
-    }
-}
-
-impl Drop for SlurmWatch {
-    fn drop(&mut self) {
-        // A thread that has ended by itself needs no word.
-        _ = self.events.send(Event::Stop);
-    }
-}
-
-/// Looks once an interval, and again when the controller has answered.
-fn look(options: SlurmOptions, shared: &Shared, questions: &Sender<Question>, events: &Receiver<Event>) {
-    let SlurmOptions { proc, cgroup, passwd, host, interval, .. } = options;
-    let (start, mut jobs) = (Instant::now(), Jobs::new(proc, cgroup, passwd, host));
-    let passed_ms = || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let mut next = Instant::now();
-    loop {
-        let devices = shared.devices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let snapshot = Arc::new(jobs.look(now_ms(), &devices));
-        *shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
-        for question in jobs.questions(passed_ms()) {
-            if questions.send(question).is_err() {
-                return;
-            }
-        }
-        if next <= Instant::now() {
-            next = Instant::now() + interval;
-        }
-        match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(Event::Answer(answer)) => {
-                jobs.answer(answer, passed_ms());
-                while let Ok(event) = events.try_recv() {
-                    match event {
-                        Event::Answer(answer) => jobs.answer(answer, passed_ms()),
-                        Event::Stop => return,
-                    }
-                }
-            }
-            Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).devices = devices;
     }
 }
 
 /// Asks one question after the other.
-fn ask(scontrol: &mut Scontrol, questions: &Receiver<Question>, answers: &Sender<Event>) {
+fn ask(scontrol: &mut Scontrol, questions: &Receiver<Question>, answers: &Sender<Answer>) {
     while let Ok(question) = questions.recv() {
         let answer = match question {
             Question::Job(id, number) => Answer::Job(id, scontrol.job(&number).map(Box::new)),
             Question::Node(name) => Answer::Node(scontrol.node(&name)),
+            Question::Running(node) => Answer::Running(scontrol.running(&node)),
         };
-        if answers.send(Event::Answer(answer)).is_err() {
+        if answers.send(answer).is_err() {
             return;
         }
     }
@@ -162,14 +126,14 @@ mod tests {
             host: "n1".into(),
             scontrol: dir.join("scontrol"),
             timeout: Duration::from_secs(20),
-            interval: Duration::from_millis(20),
+            poll: Duration::from_secs(3_600),
         }
     }
 
     fn until(watch: &SlurmWatch, is_fit: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
         let start = Instant::now();
         loop {
-            let snapshot = watch.snapshot();
+            let snapshot = watch.look();
             if is_fit(&snapshot) {
                 return snapshot;
             }
@@ -179,19 +143,16 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_and_asks_and_never_asks_without_slurm() {
+    fn it_looks_at_once_and_asks_meanwhile() {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("scontrol");
-        let text = format!(
-            "#!/bin/sh\ntouch {}/asked\necho '{{\"jobs\":[{{\"job_id\":7,\"account\":\"physics\",\"job_state\":[\"RUNNING\"]}}]}}'\n",
-            dir.path().display()
-        );
+        let text =
+            "#!/bin/sh\necho '{\"jobs\":[{\"job_id\":7,\"account\":\"physics\",\"job_state\":[\"RUNNING\"]}]}'\n";
         fs::write(&script, text).unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let watch = SlurmWatch::start(options(dir.path())).unwrap();
-        let first = until(&watch, |snapshot| snapshot.told_ms > 0);
-        until(&watch, |snapshot| snapshot.told_ms > first.told_ms);
-        assert!(!dir.path().join("asked").exists() && first.works.is_empty() && first.fault.is_none());
+        let first = watch.look();
+        assert!(first.told_ms > 0 && first.works.is_empty() && first.fault.is_none());
 
         let process = dir.path().join("proc/70");
         fs::create_dir_all(&process).unwrap();
@@ -200,15 +161,15 @@ mod tests {
         let task = dir.path().join("cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0");
         fs::create_dir_all(&task).unwrap();
         fs::write(task.join("cgroup.procs"), "70\n").unwrap();
-        let told = until(&watch, |snapshot| {
-            snapshot.works.get("7").is_some_and(|job| job.labels.contains_key("slurm.account"))
-        });
-        assert_eq!((told.works["7"].labels["slurm.account"].as_str(), told.claims.len()), ("physics", 1));
-        assert_eq!(told.claims[0].device.to_string(), "nvidia0");
+        let device =
+            |watch: &SlurmWatch| watch.look().claims.iter().map(|claim| claim.device.to_string()).collect::<Vec<_>>();
+        assert_eq!(device(&watch), ["nvidia0"]);
         let uuid = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
-        watch.set_devices(vec![NodeDevice { uuid: uuid.into(), minor: Some(0), pci: None }]);
-        until(&watch, |snapshot| snapshot.claims.iter().any(|claim| claim.device.to_string() == uuid));
-        // It ends with its last process.
+        watch.set_devices(vec![NodeDevice { uuid: uuid.into(), minor: Some(0), ..NodeDevice::default() }]);
+        assert_eq!(device(&watch), [uuid]);
+        let told = until(&watch, |snapshot| snapshot.works["7"].labels.contains_key("slurm.account"));
+        assert_eq!(told.works["7"].labels["slurm.account"], "physics");
+        // It ends with its last process, unless the controller knows of more, and this one does not.
         fs::write(task.join("cgroup.procs"), "").unwrap();
         until(&watch, |snapshot| snapshot.claims.is_empty() && snapshot.works.is_empty());
     }

@@ -42,6 +42,23 @@ impl Machine {
         fs::write(dir.join("environ"), environ.replace(' ', "\0")).unwrap();
     }
 
+    /// What is asked of jobs.
+    fn questions(&mut self, now_ms: u64) -> Vec<Question> {
+        let is_of_job = |question: &Question| matches!(question, Question::Job(..));
+        self.jobs.questions(now_ms).into_iter().filter(is_of_job).collect()
+    }
+
+    /// Takes what the controller says of a job.
+    fn told(&mut self, job: &str, told: Told, now_ms: u64) {
+        self.jobs.answer(Answer::Job(job.into(), Ok(Box::new(told))), now_ms);
+    }
+
+    /// Takes what is used of the node's four devices.
+    fn used(&mut self, used: &str, now_ms: u64) {
+        let text = format!("NodeName=n1 Gres=gpu:4,shard:32 GresUsed={used} X=");
+        self.jobs.answer(Answer::Node(told::node_from_text(&text, "n1")), now_ms);
+    }
+
     fn held(&mut self) -> Vec<(String, String, Part)> {
         let claims = self.jobs.look(1, &[]).claims;
         claims.into_iter().map(|claim| (claim.holder.owner.job, claim.device.to_string(), claim.part)).collect()
@@ -54,6 +71,11 @@ fn even(job: &str, device: &str) -> (String, String, Part) {
 
 fn state(state: &str) -> Told {
     Told { state: state.into(), ..Told::default() }
+}
+
+/// A job of ana's that has these devices of the node, and no batch script.
+fn allocated(job_state: &str, got: &str) -> Told {
+    Told { user: "ana".into(), nodes: vec![(Some("n1".into()), gres::parse(got))], ..state(job_state) }
 }
 
 #[test]
@@ -111,16 +133,16 @@ fn a_suspended_job_holds_nothing() {
     fs::write(machine.step(1).join("freezer.state"), "THAWED\n").unwrap();
     assert_eq!(machine.held(), holds);
     // Its task is stopped: that is a question, and no answer.
-    assert_eq!(machine.jobs.questions(0), [Question::Job("1".into(), "1".into())]);
+    assert_eq!(machine.questions(0), [Question::Job("1".into(), "1".into())]);
     machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(state("RUNNING")))), 0);
     machine.process(10, 1, 'T', "");
     assert_eq!(machine.held(), holds);
-    assert_eq!(machine.jobs.questions(CHANGED_MS - 1), []);
-    assert_eq!(machine.jobs.questions(CHANGED_MS).len(), 1);
+    assert_eq!(machine.questions(CHANGED_MS - 1), []);
+    assert_eq!(machine.questions(CHANGED_MS).len(), 1);
     machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(state("RUNNING")))), CHANGED_MS);
     assert_eq!(machine.held(), holds, "it stopped itself");
-    assert_eq!(machine.jobs.questions(CHANGED_MS + FAILED_MS - 1), []);
-    assert_eq!(machine.jobs.questions(CHANGED_MS + FAILED_MS).len(), 1);
+    assert_eq!(machine.questions(CHANGED_MS + FAILED_MS - 1), []);
+    assert_eq!(machine.questions(CHANGED_MS + FAILED_MS).len(), 1);
     machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(state(SUSPENDED)))), CHANGED_MS + FAILED_MS);
     assert_eq!(machine.held(), []);
     // It goes on, whatever was told before.
@@ -135,19 +157,13 @@ fn answers_are_kept_and_so_is_that_there_was_none() {
     machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
     machine.held();
     let question = [Question::Job("1".into(), "1".into())];
-    assert_eq!(machine.jobs.questions(5), question);
-    assert_eq!(machine.jobs.questions(AGAIN_MS * 9), [], "it is asked already");
+    assert_eq!(machine.questions(5), question);
+    assert_eq!(machine.questions(AGAIN_MS * 9), [], "it is asked already");
     machine.jobs.answer(Answer::Job("1".into(), Err("down".into())), 10);
-    assert_eq!(
-        (machine.jobs.questions(9 + FAILED_MS), machine.jobs.questions(10 + FAILED_MS)),
-        (vec![], question.to_vec())
-    );
+    assert_eq!((machine.questions(9 + FAILED_MS), machine.questions(10 + FAILED_MS)), (vec![], question.to_vec()));
     let told = Told { account: "physics".into(), comment: "team=a".into(), ..state("RUNNING") };
     machine.jobs.answer(Answer::Job("1".into(), Ok(Box::new(told))), 20);
-    assert_eq!(
-        (machine.jobs.questions(19 + AGAIN_MS), machine.jobs.questions(20 + AGAIN_MS)),
-        (vec![], question.to_vec())
-    );
+    assert_eq!((machine.questions(19 + AGAIN_MS), machine.questions(20 + AGAIN_MS)), (vec![], question.to_vec()));
     machine.jobs.answer(Answer::Job("1".into(), Err("down".into())), 30);
     let labels = machine.jobs.look(1, &[]).works["1"].labels.clone();
     assert_eq!((labels["slurm.account"].as_str(), labels["slurm.comment"].as_str()), ("physics", "team=a"));
@@ -155,7 +171,7 @@ fn answers_are_kept_and_so_is_that_there_was_none() {
     // Not more at once than one can answer, and none of a job that is gone.
     (100..200).for_each(|job| machine.job(job, &[job * 10], &format!("SLURM_JOB_ID={job}")));
     machine.held();
-    assert_eq!(machine.jobs.questions(40).len(), MAX_PENDING);
+    assert_eq!(machine.questions(40).len(), MAX_PENDING);
     machine.jobs.answer(Answer::Job("9".into(), Ok(Box::default())), 50);
 }
 
@@ -164,7 +180,8 @@ fn shards_are_parts_of_a_device() {
     let mut machine = Machine::new();
     machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0 SLURM_SHARDS_ON_NODE=3");
     assert_eq!(machine.held(), [even("1", "nvidia0")], "how large a shard is is not known yet");
-    assert_eq!(machine.jobs.questions(0), [Question::Node("n1".into()), Question::Job("1".into(), "1".into())]);
+    let questions = [Question::Node("n1".into()), Question::Job("1".into(), "1".into())];
+    assert_eq!(machine.jobs.questions(0), questions);
     let node = told::node_from_text("NodeName=n1 Gres=gpu:4,shard:32,mps:400 X=", "n1");
     machine.jobs.answer(Answer::Node(node), 0);
     // 3 of the 8 that each device has.
@@ -192,6 +209,97 @@ fn what_can_not_be_listed_is_what_it_was() {
     assert!(kept.fault.unwrap().starts_with("cannot list xxx"));
     machine.jobs.cgroup = cgroup;
     assert_eq!((machine.jobs.look(3, &[]).told_ms, machine.jobs.look(3, &[]).fault), (3, None));
+}
+
+#[test]
+fn an_allocation_without_a_process_is_asked_for() {
+    let mut machine = Machine::new();
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0 SLURMD_NODENAME=n1");
+    machine.held();
+    let node = Question::Node("n1".into());
+    assert_eq!(machine.jobs.questions(0), [node.clone(), Question::Job("1".into(), "1".into())]);
+    machine.told("1", allocated("RUNNING", "gpu:1(IDX:0)"), 0);
+    machine.used("gpu:1,shard:0", 0);
+    assert_eq!(machine.jobs.questions(POLL_MS - 1), [], "what is used is known");
+    assert_eq!(machine.jobs.questions(POLL_MS), [node]);
+    machine.used("gpu:3,shard:(null):0(IDX:N/A)", POLL_MS);
+    assert_eq!(machine.jobs.questions(POLL_MS), [Question::Running("n1".into())]);
+    machine.jobs.answer(Answer::Running(Ok(vec!["1".into(), "5".into()])), POLL_MS);
+    assert_eq!(machine.held(), [even("1", "nvidia0")], "what it holds is not told yet");
+    assert_eq!(machine.jobs.questions(POLL_MS), [Question::Job("5".into(), "5".into())]);
+    machine.told(
+        "5",
+        Told { account: "a".into(), cluster: "c".into(), ..allocated("RUNNING", "gpu:2(IDX:2-3)") },
+        POLL_MS,
+    );
+    let both = [even("1", "nvidia0"), even("5", "nvidia2"), even("5", "nvidia3")];
+    assert_eq!(machine.held(), both);
+    let owner = Owner { job: "5".into(), user: "ana".into(), cluster: "c".into(), ..Owner::default() };
+    let named = machine.jobs.look(1, &[]).works["5"].clone();
+    assert_eq!((named.owner, named.labels["slurm.account"].as_str()), (owner, "a"));
+    // Whether it still is is asked after 1 s, 2 s and so on, up to the time between polls.
+    let (mut now_ms, mut waits) = (POLL_MS, Vec::new());
+    for _ in 0..7 {
+        let asked_ms = now_ms;
+        while machine.questions(now_ms).is_empty() {
+            now_ms += 1_000;
+        }
+        waits.push((now_ms - asked_ms) / 1_000);
+        machine.told("5", allocated("RUNNING", "gpu:2(IDX:2-3)"), now_ms);
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+    machine.used("gpu:3", now_ms);
+    assert!(!machine.jobs.questions(now_ms).contains(&Question::Running("n1".into())), "it is known by now");
+    machine.told("5", allocated(SUSPENDED, "gpu:2(IDX:2-3)"), now_ms);
+    assert_eq!(machine.held(), both[..1]);
+    machine.told("5", allocated("RUNNING", "gpu:2(IDX:2-3)"), now_ms);
+    assert_eq!(machine.held(), both);
+    machine.told("5", allocated("COMPLETING", "gpu:2(IDX:2-3)"), now_ms);
+    assert_eq!((machine.held(), machine.jobs.look(1, &[]).works.len()), (both[..1].to_vec(), 1));
+}
+
+#[test]
+fn a_job_without_a_script_holds_between_its_steps() {
+    let mut machine = Machine::new();
+    for (job, batch_host) in [(1, ""), (2, "n1"), (3, "n9")] {
+        machine.job(job, &[job * 10], &format!("SLURM_JOB_ID={job} SLURM_STEP_GPUS={job} SLURMD_NODENAME=n1"));
+        machine.held();
+        assert_eq!(machine.questions(0).len(), 1);
+        let got = format!("gpu:1(IDX:{job})");
+        machine.told(&job.to_string(), Told { batch_host: batch_host.into(), ..allocated("RUNNING", &got) }, 0);
+    }
+    assert_eq!(machine.held(), [even("1", "nvidia1"), even("2", "nvidia2"), even("3", "nvidia3")]);
+    // The script of the second one has ended; that of the third one runs elsewhere.
+    [1, 2, 3].iter().for_each(|job| machine.job(*job, &[], ""));
+    assert_eq!(machine.held(), [even("1", "nvidia1"), even("3", "nvidia3")]);
+    assert_eq!(machine.questions(10), [1, 3].map(|job| Question::Job(job.to_string(), job.to_string())));
+    machine.told("1", allocated("COMPLETED", "gpu:1(IDX:1)"), 20);
+    assert_eq!(machine.held(), [even("3", "nvidia3")]);
+    // Another step of the same job is the same owner.
+    let owner = machine.jobs.look(1, &[]).works["3"].owner.clone();
+    machine.job(3, &[31], "SLURM_JOB_ID=3 SLURM_STEP_GPUS=3 SLURM_CLUSTER_NAME=c SLURMD_NODENAME=n1");
+    assert_eq!((machine.held(), &machine.jobs.look(1, &[]).works["3"].owner), (vec![even("3", "nvidia3")], &owner));
+    // Without a word of the controller's it does not hold for ever.
+    machine.job(3, &[], "");
+    machine.jobs.answer(Answer::Job("3".into(), Err("down".into())), AGAIN_MS - 1);
+    assert_eq!(machine.held(), [even("3", "nvidia3")]);
+    machine.jobs.answer(Answer::Job("3".into(), Err("down".into())), AGAIN_MS);
+    assert_eq!(machine.held(), []);
+}
+
+#[test]
+fn of_a_node_that_is_not_told_nobody_is_asked() {
+    let mut machine = Machine::new();
+    machine.held();
+    assert_eq!(machine.jobs.questions(0), [Question::Node("host".into())]);
+    machine.jobs.answer(Answer::Node(Err("down".into())), 0);
+    assert_eq!(machine.jobs.questions(FAILED_MS - 1), []);
+    assert_eq!(machine.jobs.questions(FAILED_MS), [Question::Node("host".into())]);
+    // Which devices shares explain is not told, so that it is asked who has them.
+    machine.used("gpu:0,shard:(null):1(IDX:2)", FAILED_MS);
+    assert_eq!(machine.jobs.questions(FAILED_MS), [Question::Running("host".into())]);
+    machine.jobs.answer(Answer::Running(Err("down".into())), FAILED_MS);
+    assert_eq!((machine.held(), machine.jobs.questions(FAILED_MS)), (vec![], vec![]));
 }
 
 proptest! {

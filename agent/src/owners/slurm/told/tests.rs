@@ -27,6 +27,7 @@ fn told() -> Told {
         partition: "long".into(),
         comment: "hello world=1 x".into(),
         name: "job.sh".into(),
+        batch_host: "n1".into(),
         nodes: vec![(Some("n1".into()), gpus(&[0, 1]))],
         ..Told::default()
     }
@@ -37,6 +38,8 @@ fn a_line_tells_of_a_job() {
     assert_eq!(from_text(LINE, "1").unwrap(), told());
     let two = format!("{}{LINE}", LINE.replace("JobId=1", "JobId=11").replace("acct1", "acct2"));
     assert_eq!(from_text(&two, "1").unwrap().account, "acct1");
+    let interactive = LINE.replace("BatchFlag=1", "BatchFlag=0");
+    assert_eq!(from_text(&interactive, "1").unwrap().batch_host, "", "the first node runs no script");
     let fault = from_text("slurm_load_jobs error: Invalid job id specified\n", "1").unwrap_err();
     assert!(fault.contains("Invalid job id") && fault.contains("expected a line that starts with JobId=1"), "{fault}");
 }
@@ -62,6 +65,7 @@ fn json_tells_the_same() {
     let job = serde_json::json!({
         "job_id": 1, "name": "job.sh", "user_name": "ana", "account": "acct1", "partition": "long", "qos": "",
         "comment": "hello world=1 x", "cluster": "", "job_state": ["RUNNING"], "nodes": "n1",
+        "batch_flag": true, "batch_host": "n1",
         "gres_detail": ["gpu:2(IDX:0-1)"],
     });
     let answer = |job: &Value| serde_json::json!({"jobs": [{"job_id": 2}, job], "errors": []}).to_string();
@@ -71,6 +75,9 @@ fn json_tells_the_same() {
     assert_eq!(from_json(&answer(&older), "1").unwrap(), told());
     assert!(from_json(&answer(&job), "3").unwrap_err().contains("no job 3"));
     assert!(from_json("{", "1").is_err() && from_json("[]", "1").is_err());
+    let mut interactive = job.clone();
+    interactive["batch_flag"] = false.into();
+    assert_eq!(from_json(&answer(&interactive), "1").unwrap().batch_host, "");
     let mut several = job;
     (several["nodes"], several["gres_detail"]) =
         ("n[1-2]".into(), serde_json::json!(["gpu:2(IDX:0-1)", "gpu:2(IDX:2-3)"]));
@@ -96,10 +103,20 @@ fn a_job_on_several_nodes_tells_of_each() {
 }
 
 #[test]
-fn a_node_tells_what_it_has() {
-    let text = "NodeName=n1 CoresPerSocket=1 CPUAlloc=0 Gres=gpu:4,shard:32 NodeAddr=127.0.0.1\n";
-    assert_eq!(node_from_text(text, "n1").unwrap(), gres::parse("gpu:4,shard:32"));
+fn a_node_tells_what_it_has_and_what_of_it_is_used() {
+    // As Slurm 22.05 wrote it.
+    let text = "NodeName=n1 CoresPerSocket=1 CPUAlloc=0 Gres=gpu:4,shard:32 GresDrain=N/A \
+        GresUsed=gpu:2,shard:(null):1(IDX:2) NodeAddr=127.0.0.1\n";
+    let expected = NodeTold { has: gres::parse("gpu:4,shard:32"), used: gres::parse("gpu:2,shard:1(IDX:2)") };
+    assert_eq!(node_from_text(text, "n1").unwrap(), expected);
     assert!(node_from_text("Node n2 not found", "n2").unwrap_err().contains("not found"));
+}
+
+#[test]
+fn a_list_of_jobs_is_numbers() {
+    assert_eq!(numbers_from_text("12\n 7 \n").unwrap(), ["12", "7"]);
+    assert_eq!(numbers_from_text("").unwrap(), [] as [&str; 0]);
+    assert!(numbers_from_text("12\nx y\n").unwrap_err().contains("x y"));
 }
 
 proptest! {
