@@ -128,8 +128,9 @@ async fn until(
 
 async fn events(scenario: &str, state: &Path, kernel: &Kernel, serials: bool) -> Vec<(String, String, String)> {
     let simulator = Simulator::new(scenario);
-    let mut agent =
-        Box::pin(Agent::start(state, &simulator.path(), kernel, |config| config.serial_numbers = serials)).await;
+    let library = simulator.path();
+    let started = Agent::start(state, &library, kernel, |config| config.serial_numbers = serials);
+    let mut agent = Box::new(Box::pin(started).await);
     let described = |all: &[ExportMetricsServiceRequest]| {
         let told = points(all, names::DEVICE_INFO);
         told.iter().any(|point| !attribute(point, names::DEVICE_TOPOLOGY).is_empty())

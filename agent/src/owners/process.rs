@@ -34,6 +34,7 @@ use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
 use super::{alive, claim, labels, slurm};
+use crate::sensors::kernel::{MAX_STAT_BYTES, read_at_once};
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
@@ -43,9 +44,6 @@ const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 
 /// Most of the list of control groups that is read, in bytes.
 const MAX_CGROUP_BYTES: u64 = 64 << 10;
-
-/// More than `/proc/PID/stat` has, in bytes: a name of at most 64, and numbers of at most 20 digits.
-const MAX_STAT_BYTES: usize = 2_048;
 
 /// Most processes of which a pidfd is kept open: there is a limit of open files, often 1,024.
 const MAX_PIDFDS: usize = 256;
@@ -206,16 +204,9 @@ impl ProcessOwners {
     }
 
     fn stat(&self, pid: u32) -> Option<Stat> {
-        let mut file = fs::File::open(self.proc.join(pid.to_string()).join("stat")).ok()?;
-        // The kernel gives the whole line at once.
-        let mut bytes = [0; MAX_STAT_BYTES];
-        let read = loop {
-            match file.read(&mut bytes) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read.ok()?,
-            }
-        };
-        parse_stat(&String::from_utf8_lossy(bytes.get(..read)?))
+        let mut room = [0; MAX_STAT_BYTES];
+        let line = read_at_once(&self.proc.join(pid.to_string()).join("stat"), &mut room).ok()?;
+        parse_stat(&String::from_utf8_lossy(line))
     }
 
     fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {

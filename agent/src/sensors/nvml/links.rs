@@ -210,7 +210,7 @@ impl Links {
         ERRORS.map(|(of_link, _, call, counter)| {
             let count = |link: &u32| {
                 let count = asking
-                    .ask_of((call, *link), |device| device.link_wrapper_for(*link).error_counter(counter.clone()))
+                    .ask_of((call, *link), |device| device.link_wrapper_for(*link).error_counter(counter))
                     .and_then(known_64);
                 // NVLink 5 has none of these counters, but counts recoveries elsewhere.
                 match counter {
