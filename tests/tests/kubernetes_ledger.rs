@@ -217,6 +217,27 @@ async fn two_pods_of_a_name(rules: &str) -> [Rows; 2] {
     .await
 }
 
+/// Since 1.34 a kubelet lists no pod that has ended.
+#[tokio::test]
+async fn a_pod_holds_to_its_end_also_when_it_is_not_listed_any_more() {
+    let [minute] = on_time(async || {
+        let cluster = Cluster::replay("ledger", "started").await;
+        let mut node = Metered::start(cluster, &[(A, "")], |_| {}).await;
+        node.step("started", 1).await;
+        node.rounds(0, 40).await;
+        node.cluster.kubelet.list(&[]);
+        node.knows(|told| told.claims.is_empty()).await;
+        node.cluster.step("completed");
+        node.cluster.kubelet.list(&[]);
+        node.knows(|told| !told.ended.is_empty()).await;
+        node.rounds(45, 60).await;
+        node.minutes()
+    })
+    .await;
+    // It ended at 43 s.
+    assert_eq!(minute, rows(&[(A, &[("ml/train/main", [43_000; 3]), ("idle", [17_000, 17_000, 0])])]));
+}
+
 #[tokio::test]
 async fn a_pod_holds_from_its_start_to_its_end_and_not_as_long_as_it_is_listed() {
     let rules = "[[owners.rule]]\nname = \"experiments\"\nmatch = { \"k8s.annotation.experiment\" = \"*\" }\n\

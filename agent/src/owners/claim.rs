@@ -49,8 +49,8 @@ pub struct Claim {
 pub struct Ended {
     /// The device.
     pub device: DeviceId,
-    /// Who.
-    pub holder: Named,
+    /// Who, without who pays for him: see [`is_same_work`].
+    pub owner: Owner,
     /// When that was, Unix milliseconds.
     pub at_ms: i64,
 }
@@ -64,7 +64,7 @@ pub struct Snapshot {
     pub told_ms: i64,
     /// Who holds what.
     pub claims: Arc<Vec<Claim>>,
-    /// Who has held what, of those whose end is known, as long as the scheduler goes on listing them.
+    /// Who has held what, of those whose end is known, for as long as a round may not have heard of it.
     pub ended: Vec<Ended>,
     /// Whose processes are, by the scheduler's own id of the work: a pod's UID, or a container's id; a Slurm job's number.
     pub works: Arc<HashMap<String, Named>>,

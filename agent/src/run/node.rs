@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contador_schemas::mapping::Rules;
 use contador_schemas::names;
 
 use super::attribute::Known;
@@ -62,7 +61,6 @@ pub struct Node {
     pub(super) missing: bool,
     /// GPUs were sampled once.
     pub(super) sampled: bool,
-    rules: Arc<Rules>,
     /// Of each scheduler that does not answer, by its place, what holds until it does, and why.
     pub(super) silent: BTreeMap<usize, (Silence, String)>,
     pub(super) events: Vec<Event>,
@@ -130,7 +128,6 @@ impl Node {
             fault: Some("no GPU has been sampled yet".to_owned()),
             missing: false,
             sampled: false,
-            rules: Arc::clone(&config.rules),
             silent: BTreeMap::new(),
             events,
             troubles: Troubles::default(),
@@ -289,7 +286,7 @@ impl Node {
                 samples::gpu(points, sample, simulated, described);
             }
         }
-        let ends = schedulers::ends(&self.owners.snapshots, &self.sensors.schedulers.devices(), &self.rules);
+        let ends = schedulers::ends(&self.owners.snapshots, &self.sensors.schedulers.devices());
         let mut ticks = Vec::new();
         for sample in samples.iter().filter(|sample| sample.parent.is_none()) {
             let stale = self.is_stale(sample);

@@ -93,7 +93,7 @@ impl Schedulers {
 pub struct End {
     /// The device's UUID.
     pub device: String,
-    /// Who.
+    /// Who, without who pays for him.
     pub owner: Owner,
     /// When that was, Unix milliseconds.
     pub at_ms: i64,
@@ -112,11 +112,10 @@ pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[NodeDevice], rules: &Rules
     claims
 }
 
-/// Who, by these snapshots and rules, has held which of `devices` until when. As with [`claims`].
-pub fn ends(snapshots: &[Arc<Snapshot>], devices: &[NodeDevice], rules: &Rules) -> Vec<End> {
-    let end = |Ended { device, holder, at_ms }: &Ended| {
-        let owner = mapping::apply(rules, holder.clone()).owner;
-        Some(End { device: device.on(devices)?.uuid.clone(), owner, at_ms: *at_ms })
+/// Who, by these snapshots, has held which of `devices` until when. As with [`claims`].
+pub fn ends(snapshots: &[Arc<Snapshot>], devices: &[NodeDevice]) -> Vec<End> {
+    let end = |Ended { device, owner, at_ms }: &Ended| {
+        Some(End { device: device.on(devices)?.uuid.clone(), owner: owner.clone(), at_ms: *at_ms })
     };
     snapshots.iter().flat_map(|snapshot| &snapshot.ended).filter_map(end).collect()
 }

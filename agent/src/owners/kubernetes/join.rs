@@ -4,6 +4,9 @@
 //! its name when it was first seen. When that pod has ended or is gone, the entry holds nothing, until the next pod of the
 //! same name has started and no entry has come since that could be its own: not even in a list that was asked for after that
 //! start was known.
+//!
+//! When a pod ended is told for as long as a round may still ask: also when the kubelet has ceased to list it at once, as it
+//! does since Kubernetes 1.34, and when the API server has forgotten it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,10 +15,14 @@ use contador_schemas::owner::Owner;
 
 use super::allocation::Allocation;
 use super::pods::Pods;
+use crate::owners::DeviceId;
 use crate::owners::claim::{Claim, Ended, Named};
 
 /// For how long a pod that the API server does not know may be a new one.
 const NEW_POD: Duration = Duration::from_secs(10);
+
+/// How long the end of what the kubelet does not list any more is told: longer than from round to round.
+const TOLD_FOR: Duration = Duration::from_secs(90);
 
 /// What was given, to whom: namespace, pod, container, and the kubelet's names for it.
 type Entry = (String, String, String, Vec<String>);
@@ -28,12 +35,12 @@ pub struct Join {
     lists: u64,
     /// When the last of them was told.
     told: Option<Instant>,
-    /// What of the last list was held until an end that is known.
+    /// What was held until an end that is known.
     ended: Vec<Ended>,
 }
 
 /// What is known of an entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     /// In which list it was first.
     came: u64,
@@ -43,6 +50,11 @@ struct Known {
     unknown: Option<Instant>,
     /// In which list another pod of its name was first known to have started.
     followed: Option<u64>,
+    device: DeviceId,
+    /// When its pod ended, Unix milliseconds.
+    ended_ms: Option<i64>,
+    /// Since when the kubelet does not list it.
+    left: Option<Instant>,
 }
 
 impl Join {
@@ -64,14 +76,19 @@ impl Join {
         // When the latest one of a pod's name came.
         let mut latest = HashMap::<(&str, &str), u64>::new();
         for (allocation, entry) in allocations.iter().zip(&entries) {
-            let new = || Known { came: lists, uid: None, unknown: None, followed: None };
-            let came = self.known.entry(entry.clone()).or_insert_with(new).came;
+            let device = allocation.device.clone();
+            let new =
+                Known { came: lists, uid: None, unknown: None, followed: None, device, ended_ms: None, left: None };
+            let known = self.known.entry(entry.clone()).or_insert_with(|| new.clone());
+            if known.left.is_some() {
+                *known = new;
+            }
+            let came = known.came;
             first.entry(entry).or_insert(allocation.entry);
             let latest = latest.entry((&allocation.namespace, &allocation.pod)).or_insert(came);
             *latest = came.max(*latest);
         }
-        self.known.retain(|entry, _| first.contains_key(entry));
-        self.ended.clear();
+        self.known.retain(|entry, known| first.contains_key(entry) || known.is_still_told(entry, pods, now));
         let mut claims: Vec<Claim> = Vec::new();
         for (allocation, entry) in allocations.iter().zip(&entries) {
             let Some(known) = self.known.get_mut(entry) else { continue };
@@ -80,17 +97,15 @@ impl Join {
             if first.get(entry) != Some(&allocation.entry) {
                 continue;
             }
-            match known.holder(allocation, is_outdated, lists, pods, now) {
-                Some(holder) => {
-                    claims.push(Claim { device: allocation.device.clone(), part: allocation.part, holder });
-                }
-                None => self.ended.extend(known.ended(allocation, pods)),
+            if let Some(holder) = known.holder(allocation, is_outdated, lists, pods, now) {
+                claims.push(Claim { device: allocation.device.clone(), part: allocation.part, holder });
             }
         }
+        self.ended = self.known.iter().filter_map(|(entry, known)| known.ended(entry)).collect();
         claims
     }
 
-    /// Who of the last list held what, until when.
+    /// Who held what, until when.
     pub fn ended(&self) -> &[Ended] {
         &self.ended
     }
@@ -111,6 +126,7 @@ impl Known {
         };
         self.unknown = None;
         let of_another = self.uid.as_ref().is_some_and(|uid| *uid != pod.uid);
+        self.ended_ms = pod.ended_ms.filter(|_| !of_another);
         if of_another && (is_outdated || !pod.started) {
             return None;
         }
@@ -126,10 +142,19 @@ impl Known {
     }
 
     /// Who had what the entry says until the end of its pod.
-    fn ended(&self, allocation: &Allocation, pods: &Pods) -> Option<Ended> {
-        let pod = pods.of_name(&allocation.namespace, &allocation.pod)?;
-        let at_ms = pod.ended_ms.filter(|_| self.uid.as_ref() == Some(&pod.uid))?;
-        Some(Ended { device: allocation.device.clone(), holder: pod.named(&allocation.container), at_ms })
+    fn ended(&self, (namespace, pod, container, _): &Entry) -> Option<Ended> {
+        let owner =
+            Owner { namespace: namespace.clone(), pod: pod.clone(), container: container.clone(), ..Owner::default() };
+        Some(Ended { device: self.device.clone(), owner, at_ms: self.ended_ms? })
+    }
+
+    /// Takes that the kubelet does not list the entry; whether the end of its pod, which may be told yet, still matters.
+    fn is_still_told(&mut self, (namespace, name, ..): &Entry, pods: &Pods, now: Instant) -> bool {
+        let left = *self.left.get_or_insert(now);
+        if let Some(pod) = pods.of_name(namespace, name) {
+            self.ended_ms = pod.ended_ms.filter(|_| self.uid.as_ref() == Some(&pod.uid));
+        }
+        self.uid.is_some() && now.saturating_duration_since(left) < TOLD_FOR
     }
 
     /// The holder when the API server does not know the pod: it is gone, or new; or the server is not there, or does not know
@@ -262,17 +287,41 @@ mod tests {
         let ended = Pod { ended: true, ..pod("1", "a") };
         assert_eq!(claims(&mut join, &list, &pods(&[ended, pod("2", "b")]), now), ["nvidia1 b/main 2"]);
         assert!(join.ended().is_empty(), "nobody has said when");
-        // When it ended is told as long as the kubelet lists it, and the server knows it.
+        let told = |join: &Join| {
+            let say = |end: &Ended| (end.device.to_string(), end.owner.container.clone(), end.at_ms);
+            join.ended().iter().map(say).collect::<Vec<_>>()
+        };
+        // When it ended is told as long as the kubelet lists it, also when the server has forgotten it meanwhile.
         let ended = Pod { ended: true, ended_ms: Some(7), ..pod("1", "a") };
         let ends = |join: &mut Join, pods: &Pods| {
             claims(join, &list, pods, now);
-            let say = |end: &Ended| (end.device.to_string(), end.holder.owner.container.clone(), end.at_ms);
-            join.ended().iter().map(say).collect::<Vec<_>>()
+            told(join)
         };
         let expected = [("nvidia0".to_owned(), "main".to_owned(), 7)];
         assert_eq!(ends(&mut join, &pods(&[ended.clone(), pod("2", "b")])), expected);
-        assert_eq!(ends(&mut join, &pods(&[Pod { uid: "3".into(), ..ended }, pod("2", "b")])), [], "another one");
-        assert_eq!(ends(&mut join, &pods(&[pod("2", "b")])), []);
+        let others = pods(&[pod("2", "b")]);
+        assert_eq!(ends(&mut join, &others), expected);
+        assert_eq!(
+            ends(&mut join, &pods(&[Pod { uid: "3".into(), ..ended.clone() }, pod("2", "b")])),
+            [],
+            "another one"
+        );
+        assert_eq!(ends(&mut join, &others), []);
+        // And a while longer, when the kubelet was first to have done with it.
+        let mut join = Join::default();
+        assert_eq!(claims(&mut join, &list[..1], &pods(&[pod("1", "a")]), now).len(), 1);
+        for (at, told_ms) in [(now, None), (now, Some(7)), (now + TOLD_FOR - Duration::from_millis(1), Some(7))] {
+            assert!(claims(&mut join, &[], &pods(&[Pod { ended_ms: told_ms, ..ended.clone() }]), at).is_empty());
+            assert_eq!(told(&join), told_ms.map(|_| expected[0].clone()).into_iter().collect::<Vec<_>>());
+        }
+        claims(&mut join, &[], &pods(std::slice::from_ref(&ended)), now + TOLD_FOR);
+        assert!(join.ended().is_empty() && join.known.is_empty());
+        // What comes back is new.
+        claims(&mut join, &list[..1], &pods(&[pod("1", "a")]), now);
+        claims(&mut join, &[], &pods(std::slice::from_ref(&ended)), now);
+        let next = Pod { started: false, ..pod("4", "a") };
+        assert_eq!(claims(&mut join, &list[..1], &pods(&[next]), now), ["nvidia0 a/main 4"]);
+        assert!(join.ended().is_empty());
         // Deleted, too, at once; also when the server is away from then on.
         let mut rest = pods(&[pod("2", "b")]);
         assert_eq!(claims(&mut join, &list, &rest, now), ["nvidia1 b/main 2"]);
