@@ -238,6 +238,30 @@ async fn a_pod_holds_to_its_end_also_when_it_is_not_listed_any_more() {
     assert_eq!(minute, rows(&[(A, &[("ml/train/main", [43_000; 3]), ("idle", [17_000, 17_000, 0])])]));
 }
 
+/// An instance that is made while the node is metered is held from the round on that sees it.
+#[tokio::test]
+async fn an_instance_is_held_as_soon_as_it_is_there() {
+    let minute = on_time(async || {
+        let cluster = Cluster::replay("ledger", "started").await;
+        // 20 s after the start.
+        let split = "mig = [{ at = \"0s\", layout = [\"1g.10gb\"] }, { at = \"80s\", layout = [\"3g.40gb\"] }]";
+        let mut node = Metered::start(cluster, &[(A, split)], |_| {}).await;
+        let devices =
+            ContainerDevices { resource_name: "nvidia.com/mig-3g.40gb".into(), device_ids: vec!["nvidia0/gi1".into()] };
+        let container = ContainerResources { name: "main".into(), devices: vec![devices], dynamic_resources: vec![] };
+        let pod = PodResources { name: "train".into(), namespace: "ml".into(), containers: vec![container] };
+        node.cluster.kubelet.list_messages(vec![pod]);
+        let device = |told: &Snapshot| told.claims.iter().map(|claim| claim.device.to_string()).collect::<Vec<_>>();
+        node.knows(|told| device(told) == ["nvidia0/gi1"]).await;
+        node.rounds(0, 60).await;
+        node.minutes().map(|[minute]| minute)
+    })
+    .await;
+    let held: Vec<_> = minute.values().filter_map(|rows| rows.get("ml/train/main")).collect();
+    // Half of the GPU for 40 s. How much an instance does is known from its second sample on.
+    assert_eq!(held, [&[20_000, 40_000, 35_000]], "{minute:?}");
+}
+
 #[tokio::test]
 async fn a_pod_holds_from_its_start_to_its_end_and_not_as_long_as_it_is_listed() {
     let rules = "[[owners.rule]]\nname = \"experiments\"\nmatch = { \"k8s.annotation.experiment\" = \"*\" }\n\

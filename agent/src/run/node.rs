@@ -286,7 +286,7 @@ impl Node {
                 samples::gpu(points, sample, simulated, described);
             }
         }
-        let ends = schedulers::ends(&self.owners.snapshots, &self.sensors.schedulers.devices());
+        let ends = schedulers::ends(&self.owners.snapshots, &self.owners.devices);
         let mut ticks = Vec::new();
         for sample in samples.iter().filter(|sample| sample.parent.is_none()) {
             let stale = self.is_stale(sample);

@@ -35,6 +35,8 @@ pub struct OwnersSample {
     pub claims: Arc<Claims>,
     /// What that is from: what each scheduler had told.
     pub snapshots: Vec<Arc<Snapshot>>,
+    /// Of these GPUs and instances.
+    pub devices: Arc<[NodeDevice]>,
 }
 
 /// What was found at the last instant.
@@ -86,9 +88,9 @@ impl Ownership {
         if !Arc::ptr_eq(&devices, &self.devices) || !has_same_claims(&snapshots, &self.snapshots) {
             self.claims = Arc::new(schedulers::claims(&snapshots, &devices, &self.rules));
         }
-        (self.snapshots, self.devices) = (snapshots.clone(), devices);
+        (self.snapshots, self.devices) = (snapshots.clone(), Arc::clone(&devices));
         let (owners, claims) = (Arc::clone(&self.owners), Arc::clone(&self.claims));
-        OwnersSample { ts_ms, pids, owners, claims, snapshots }
+        OwnersSample { ts_ms, pids, owners, claims, snapshots, devices }
     }
 }
 

@@ -76,7 +76,9 @@ impl Sensors {
                 let mut owners = Ownership::new(ProcessOwners::new(proc, passwd), rules);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    owners.at(ts_ms, pids, schedulers.snapshots(), schedulers.devices())
+                    // Before what is told of them.
+                    let devices = schedulers.devices();
+                    owners.at(ts_ms, pids, schedulers.snapshots(), devices)
                 }
             }))
         })?;
@@ -118,7 +120,7 @@ impl Sensors {
         samples
     }
 
-    /// Brings `known` to what it is at this round for these processes, of which those that the last round had have been asked
+    /// Brings `known` to what it is at this round for these processes and the devices that there are, of which those that the last round had have been asked
     /// for already; false when it could not be, and what was known of them before is all that there is.
     pub async fn owners_of(
         &mut self,
@@ -131,10 +133,11 @@ impl Sensors {
         for is_last in [false, true] {
             let Some(answer) = self.owners.collect_until(deadline, round).await else { return false };
             *known = answer;
-            if known.ts_ms == round.instant_ms && pids.iter().all(|pid| known.pids.contains(pid)) {
+            let is_of_these = Arc::ptr_eq(&known.devices, &self.schedulers.devices());
+            if known.ts_ms == round.instant_ms && is_of_these && pids.iter().all(|pid| known.pids.contains(pid)) {
                 return true;
             }
-            // Some process is new, or the answer was one of an earlier round.
+            // Some process or device is new, or the answer was one of an earlier round.
             if !is_last {
                 self.owners.request(round);
             }
