@@ -167,9 +167,13 @@ impl Publisher {
         let told = listing.told.map(|(told, _)| told);
         let age = told.map(|told| now.saturating_duration_since(told));
         let counts = listing.outage.is_none() || age.is_some_and(|age| age < self.keep_for);
-        let allocations = if counts { listing.allocations.as_slice() } else { &[] };
+        let allocations = listing.allocations.as_slice();
         snapshot.told_ms = listing.told.map_or(0, |(_, told_ms)| told_ms);
-        let claims = self.join.claims(allocations, told, &pods, now);
+        // Also of a list that does not count is kept whose entries are: the kubelet goes on with them.
+        let mut claims = self.join.claims(allocations, told, &pods, now);
+        if !counts {
+            claims.clear();
+        }
         if *snapshot.claims != claims {
             snapshot.claims = claims.into();
         }
@@ -182,7 +186,8 @@ impl Publisher {
             self.version = Some(pods.version());
             snapshot.works = pods.works().into();
         }
-        let stranger = self.node.as_deref().filter(|_| pods.told && pods.is_empty() && !allocations.is_empty());
+        let stranger =
+            self.node.as_deref().filter(|_| counts && pods.told && pods.is_empty() && !allocations.is_empty());
         let stranger = stranger.map(|node| {
             format!("the API server has no pod on the node {node:?}, expected those that the kubelet lists")
         });
@@ -214,6 +219,10 @@ mod tests {
         Listing { allocations: Arc::new(vec![allocation]), told: Some((told, 5)), outage: None }
     }
 
+    fn pod(uid: &str, name: &str) -> Pod {
+        Pod { uid: uid.into(), namespace: "lab".into(), name: name.into(), ..Pod::default() }
+    }
+
     fn publisher(node: Option<&str>) -> (Publisher, Sender<Listing>, Sender<Pods>) {
         let (listing, pods) = (Sender::new(Listing::default()), Sender::new(Pods::default()));
         let publisher = Publisher {
@@ -229,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_last_word_of_the_kubelet_counts_for_a_minute() {
-        let (mut publisher, sender, _pods) = publisher(None);
+        let (mut publisher, sender, pods) = publisher(None);
         let (told, second) = (Instant::now(), Duration::from_secs(1));
         let mut snapshot = Snapshot::default();
         publisher.publish(&mut snapshot, told);
@@ -242,6 +251,19 @@ mod tests {
             assert_eq!((snapshot.claims.len(), snapshot.told_ms, snapshot.fault.clone()), (claims, 5, Some(fault)));
             assert_eq!((snapshot.expired, snapshot.waiting), (claims == 0, false));
         }
+        // It goes on with what it listed: that is not another pod's, or a new one's.
+        pods.send_modify(|pods| pods.replace(vec![pod("1", "a")]));
+        sender.send_replace(listing(told));
+        publisher.publish(&mut snapshot, told + second * 600);
+        assert_eq!(snapshot.claims.len(), 1);
+        let down = Listing { outage: Some(Outage { since: told, reason: "down".into() }), ..listing(told) };
+        sender.send_replace(down);
+        publisher.publish(&mut snapshot, told + second * 700);
+        pods.send_modify(|pods| pods.replace(vec![pod("2", "b")]));
+        sender.send_replace(listing(told + second * 701));
+        publisher.publish(&mut snapshot, told + second * 701);
+        assert_eq!(*snapshot.claims, [], "its pod is gone");
+        pods.send_modify(|pods| pods.replace(vec![pod("1", "a")]));
         // Nothing fails: the list of a slow interval counts.
         sender.send_replace(listing(told));
         publisher.publish(&mut snapshot, told + second * 61);
@@ -260,8 +282,7 @@ mod tests {
         publisher.publish(&mut snapshot, Instant::now());
         assert_eq!((snapshot.claims.len(), snapshot.waiting), (1, false));
         assert!(snapshot.fault.as_ref().is_some_and(|fault| fault.contains("\"n1\"")), "{snapshot:?}");
-        let pod = Pod { uid: "1".into(), namespace: "lab".into(), name: "a".into(), ..Pod::default() };
-        pods.send_modify(|pods| pods.put(pod));
+        pods.send_modify(|pods| pods.put(pod("1", "a")));
         publisher.publish(&mut snapshot, Instant::now());
         assert_eq!((snapshot.fault, snapshot.works.len()), (None, 1));
     }
