@@ -67,10 +67,10 @@ async fn pods_hold_what_they_were_given_from_their_start_to_their_end() {
 #[tokio::test]
 async fn every_form_of_a_device_is_read_without_an_api_server() {
     let cluster = Cluster::replay("forms", "all").await;
-    for manner in [Manner::Well, Manner::Old] {
+    for manner in [Manner::Well, Manner::Old, Manner::Partly] {
         cluster.kubelet.answer(manner);
         let kubernetes = Kubernetes::start(cluster.without_api());
-        let snapshot = until(&kubernetes, |snapshot| !snapshot.claims.is_empty()).await;
+        let snapshot = until(&kubernetes, |snapshot| !snapshot.claims.is_empty() || snapshot.fault.is_some()).await;
         let expected = held(&[
             (GPU, &["lab/whole/main even"]),
             (OTHER, &["lab/replica/main even"]),

@@ -58,6 +58,8 @@ pub enum Manner {
     Well,
     /// Never.
     Never,
+    /// What can be given: never. All else as it should.
+    Partly,
     /// What is no list of pods.
     Garbage,
     /// That it has failed.
@@ -206,6 +208,7 @@ impl Service<http::Request<Body>> for Lister {
             let path = request.uri().path().to_owned();
             match manner {
                 Manner::Never => std::future::pending().await,
+                Manner::Partly if path == ALLOCATABLE => std::future::pending().await,
                 Manner::Failing => {
                     let codec = ProstCodec::<ListPodResourcesResponse, ListPodResourcesRequest>::default();
                     let fails = Answer(|_: ListPodResourcesRequest| Err(Status::internal("checkpoint is corrupt")));
@@ -217,7 +220,7 @@ impl Service<http::Request<Body>> for Lister {
                     let garbage = Answer(|_: ListPodResourcesRequest| Ok(CdiDevice { name: "garbage".into() }));
                     Ok(Grpc::new(codec).unary(garbage, request).await)
                 }
-                Manner::Well | Manner::Old if path == LIST => {
+                Manner::Well | Manner::Old | Manner::Partly if path == LIST => {
                     let list = state.list.lock().unwrap().clone();
                     let codec = ProstCodec::<ListPodResourcesResponse, ListPodResourcesRequest>::default();
                     let lists = Answer(move |_: ListPodResourcesRequest| Ok(list.clone()));
@@ -229,7 +232,7 @@ impl Service<http::Request<Body>> for Lister {
                     let lists = Answer(move |_: AllocatableResourcesRequest| Ok(all.clone()));
                     Ok(Grpc::new(codec).unary(lists, request).await)
                 }
-                Manner::Well | Manner::Old => Ok(Status::unimplemented("unknown method").into_http()),
+                Manner::Well | Manner::Old | Manner::Partly => Ok(Status::unimplemented("unknown method").into_http()),
             }
         })
     }

@@ -23,6 +23,9 @@ use crate::run::clock::now_ms;
 /// How long the kubelet may take for one question.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long it may take to tell into which replicas devices are cut: its list does not wait for that.
+const REPLICAS_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Greatest answer in bytes, which is what the kubelet's own clients take.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
@@ -111,7 +114,9 @@ impl Kubelet {
             return Ok(found);
         }
         self.replicas_at = Some(Instant::now());
-        match self.call::<_, AllocatableResourcesResponse>(ALLOCATABLE, AllocatableResourcesRequest {}).await {
+        let answer = self.call::<_, AllocatableResourcesResponse>(ALLOCATABLE, AllocatableResourcesRequest {});
+        let answer = tokio::time::timeout(REPLICAS_TIMEOUT, answer).await;
+        match answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("it takes too long"))) {
             Ok(answer) => self.replicas.learn(&answer, &self.resources),
             // Kubelets before 1.23 don't have it; shares are even then.
             Err(status) if status.code() == Code::Unimplemented => {}
