@@ -168,14 +168,16 @@ fn given<'c>(
 }
 
 /// The GPU of a resource claim. NVIDIA's driver calls one `gpu-<minor>`; a MIG device, `gpu-<minor>-mig-…`, is named by its
-/// profile and place, from which no UUID follows. Names that are a UUID are read, too, in the pool and in CDI.
+/// profile and place, from which no UUID follows. Names such as `GPU-<uuid>` are read, too, in the pool and in CDI; a UUID alone
+/// is that of the claim.
 fn claimed(claim: &ClaimResource) -> Option<DeviceId> {
     if claim.driver_name != DRA_DRIVER {
         return None;
     }
     let cdi = claim.cdi_devices.iter().filter_map(|device| device.name.split_once('=')).map(|(_, name)| name);
     let mut names = std::iter::once(claim.device_name.as_str()).chain(cdi);
-    let uuid = names.find_map(|name| DeviceId::parse(name).filter(|id| matches!(id, DeviceId::Uuid(_))));
+    let is_named = |name: &str| ["GPU-", "MIG-"].iter().any(|prefix| name.starts_with(prefix));
+    let uuid = names.find_map(|name| DeviceId::parse(name).filter(|_| is_named(name)));
     uuid.or_else(|| {
         let minor = claim.device_name.strip_prefix("gpu-")?;
         let minor = minor.bytes().all(|digit| digit.is_ascii_digit()).then(|| minor.parse().ok()).flatten()?;
@@ -287,7 +289,14 @@ mod tests {
         let named = |claim: ClaimResource| claimed(&claim).map(|device| device.to_string());
         assert_eq!(named(claim(DRA_DRIVER, "gpu-3", "k8s.gpu.nvidia.com/device=gpu-3")), Some("nvidia3".into()));
         assert_eq!(named(claim(DRA_DRIVER, "gpu-3", &format!("nvidia.com/gpu={GPU}"))), Some(GPU.into()));
-        assert_eq!(named(claim(DRA_DRIVER, "gpu-0-mig-19-4-1", "")), None);
+        let of_claim = "k8s.gpu.nvidia.com/claim=dab5ab50-d59a-42a6-af16-cfd4628c0f7a";
+        for cdi in [of_claim.to_owned(), format!("{of_claim}-gpu-3")] {
+            assert_eq!(named(claim(DRA_DRIVER, "gpu-3", &cdi)), Some("nvidia3".into()), "{cdi}");
+        }
+        assert_eq!(
+            named(claim(DRA_DRIVER, "gpu-0-mig-1g18gb-19-0", &format!("{of_claim}-gpu-0-mig-1g18gb-19-0"))),
+            None
+        );
         assert_eq!(named(claim(DRA_DRIVER, "gpu-", "")), None);
         assert_eq!(named(claim("compute-domain.nvidia.com", "channel-0", "")), None);
         let mut list = pod("a", &[("main", devices("cpu", &[]))]);
