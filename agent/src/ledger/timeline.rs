@@ -394,18 +394,37 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ends_leave_each_minute_whole(
-            steps in prop::collection::vec((1_i64..70_000, 0_usize..4, -5_000_i64..80_000, 0_usize..4), 1..30),
+        fn ends_leave_each_minute_whole_and_nobody_holds_beyond_his(
+            steps in prop::collection::vec(
+                (1_i64..70_000, 0_usize..4, prop::collection::vec((-5_000_i64..80_000, 0_usize..4), 0..4)),
+                1..30,
+            ),
         ) {
             let names = ["a", "b", "c", "d"];
-            let mut at_ms = 0;
-            let mut ticks = vec![(tick(0, &names[..2]), vec![])];
-            for (after_ms, count, end_ms, who) in steps {
-                let end = (None, names[who], at_ms + end_ms);
-                at_ms += after_ms;
-                ticks.push((tick(at_ms, &names[..count]), vec![end]));
+            let (mut from_ms, mut before) = (0, 2);
+            let mut ticks = vec![(tick(0, &names[..before]), vec![])];
+            // By minute and owner, how long he holds.
+            let mut held = BTreeMap::<(i64, &str), i64>::new();
+            for (after_ms, count, ends) in steps {
+                let to_ms = from_ms + after_ms;
+                for (who, name) in names.iter().enumerate().take(before) {
+                    let told = ends.iter().filter(|(_, of)| *of == who && who >= count);
+                    let until_ms = told.map(|(end_ms, _)| end_ms.clamp(&0, &after_ms) + from_ms).min().unwrap_or(to_ms);
+                    for minute in from_ms / MINUTE_MS..=until_ms / MINUTE_MS {
+                        let of_minute = until_ms.min((minute + 1) * MINUTE_MS) - from_ms.max(minute * MINUTE_MS);
+                        *held.entry((minute, *name)).or_default() += of_minute;
+                    }
+                }
+                let ends = ends.into_iter().map(|(end_ms, who)| (None, names[who], from_ms + end_ms)).collect();
+                ticks.push((tick(to_ms, &names[..count]), ends));
+                (from_ms, before) = (to_ms, count);
             }
             for (place, minute) in play(ticks).iter().enumerate() {
+                for name in names {
+                    let account = minute.accounts.iter().find(|account| account.owner.pod == name);
+                    let expected = held.get(&(i64::try_from(place).unwrap(), name)).copied().unwrap_or(0);
+                    prop_assert_eq!(account.map_or(0, |account| account.held_ms), expected.unsigned_abs(), "{}", name);
+                }
                 let rows = told(minute);
                 prop_assert_eq!(rows.values().map(|row| row[0]).sum::<u64>(), 60_000);
                 // The counter rises by 1 mJ a millisecond.
