@@ -400,8 +400,10 @@ impl Job {
     }
 
     fn claims(&self, holder: &Named, node: &str, has: Option<&[Gres]>, devices: &[NodeDevice]) -> Vec<Claim> {
-        let got = self.asked.told.as_ref().and_then(|told| told.on(node)).unwrap_or_default();
-        let held = self.environ.devices(&index(got), devices);
+        let told = self.asked.told.as_ref();
+        let got = told.and_then(|told| told.on(node)).unwrap_or_default();
+        let has_script = told.is_none_or(|told| told.batch_host == node);
+        let held = self.environ.devices(&index(got), has_script, devices);
         let part = self.part(got, has.unwrap_or_default(), held.len());
         held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()
     }
