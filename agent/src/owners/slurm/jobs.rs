@@ -118,6 +118,11 @@ impl<T> Default for Asked<T> {
 impl<T> Asked<T> {
     /// Takes an answer at `now_ms`, and asks again `again_ms` after one that tells.
     fn answer(&mut self, about: &str, answer: Result<T, String>, again_ms: u64, now_ms: u64) {
+    /// Whether there is no answer, nor a reason for that.
+    fn is_open(&self) -> bool {
+        self.told.is_none() && self.fault.is_none()
+    }
+
         self.pending = false;
         self.due_ms = now_ms.saturating_add(if answer.is_ok() { again_ms } else { FAILED_MS });
         match answer {
@@ -206,6 +211,13 @@ impl Jobs {
     /// What is to be asked at `now_ms`, in milliseconds of a clock that only goes forward; it counts as asked then.
     pub fn questions(&mut self, now_ms: u64) -> Vec<Question> {
         let pending = self.known.values().filter(|job| job.asked.pending).count();
+    /// Whether something is asked that was neither told nor refused yet.
+    pub fn is_waiting(&self) -> bool {
+        self.node.is_open()
+            || self.running.pending
+            || self.known.values().any(|job| job.asked.pending && job.asked.is_open())
+    }
+
         let mut room = MAX_PENDING.saturating_sub(pending);
         let mut questions = Vec::new();
         if !self.node.pending && now_ms >= self.node.due_ms {

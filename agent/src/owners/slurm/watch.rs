@@ -84,11 +84,12 @@ impl SlurmWatch {
         let State { jobs, questions, answers } = &mut *state;
         let devices = Arc::clone(&self.devices.lock().unwrap_or_else(PoisonError::into_inner));
         answers.try_iter().for_each(|answer| jobs.answer(answer, passed_ms));
-        let snapshot = jobs.look(now_ms(), &devices);
+        let mut snapshot = jobs.look(now_ms(), &devices);
         for question in jobs.questions(passed_ms) {
             // Without the thread nothing is answered.
             _ = questions.send(question);
         }
+        snapshot.waiting = jobs.is_waiting();
         Arc::new(snapshot)
     }
 
@@ -154,7 +155,7 @@ mod tests {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let watch = SlurmWatch::start(options(dir.path())).unwrap();
         let first = watch.look();
-        assert!(first.told_ms > 0 && first.works.is_empty() && first.fault.is_none());
+        assert!(first.told_ms > 0 && first.works.is_empty() && first.fault.is_none() && first.waiting);
 
         let process = dir.path().join("proc/70");
         fs::create_dir_all(&process).unwrap();
@@ -210,5 +211,33 @@ mod tests {
         // A writer that says nothing ends the look.
         drop(fs::OpenOptions::new().write(true).open(&environ).unwrap());
         looking.join().unwrap();
+    }
+    /// Whoever looks once only must know until when: what the controller alone knows takes three questions, one after the other.
+    #[test]
+    fn it_says_as_long_as_it_waits_for_the_controller() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            (
+                "scontrol",
+                "case \"$*\" in *node*) echo 'NodeName=n1 Gres=gpu:4 GresUsed=gpu:1 X=';; \
+                 *) echo '{\"jobs\":[{\"job_id\":5,\"job_state\":[\"RUNNING\"],\"batch_flag\":false,\"nodes\":\"n1\",\
+                 \"cluster\":\"c\",\"gres_detail\":[\"gpu:1(IDX:2)\"]}]}';; esac",
+            ),
+            ("squeue", "echo 5"),
+        ] {
+            let path = dir.path().join(name);
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let watch = SlurmWatch::start(options(dir.path())).unwrap();
+        let told = until(&watch, |snapshot| !snapshot.waiting);
+        let held: Vec<_> =
+            told.claims.iter().map(|claim| (&*claim.holder.owner.job, claim.device.to_string())).collect();
+        assert_eq!(held, [("5", "nvidia2".to_owned())]);
+        // One that does not answer is not waited for again and again.
+        fs::remove_file(dir.path().join("scontrol")).unwrap();
+        let watch = SlurmWatch::start(options(dir.path())).unwrap();
+        assert!(watch.look().waiting);
+        until(&watch, |snapshot| !snapshot.waiting);
     }
 }
