@@ -305,6 +305,25 @@ fn the_devices_of_the_script_are_not_those_of_another_node() {
     assert_eq!(machine.held()[2..], [even("2", "nvidia0"), even("2", "nvidia1")]);
 }
 
+/// A job that is gone may still be asked of: all that wait are no more than may.
+#[test]
+fn jobs_that_come_and_go_are_not_asked_of_without_end() {
+    let mut machine = Machine::new();
+    let mut asked = 0;
+    for job in 1..100 {
+        machine.job(job, &[job * 10], &format!("SLURM_JOB_ID={job}"));
+        machine.held();
+        asked += machine.questions(0).len();
+        fs::remove_dir_all(machine.step(job)).unwrap();
+    }
+    assert_eq!(asked, MAX_PENDING);
+    machine.job(100, &[1_000], "SLURM_JOB_ID=100");
+    machine.held();
+    assert_eq!(machine.questions(0), []);
+    machine.told("1", Told::default(), 0);
+    assert_eq!(machine.questions(0), [Question::Job("100".into(), "100".into())]);
+}
+
 #[test]
 fn of_a_node_that_is_not_told_nobody_is_asked() {
     let mut machine = Machine::new();
