@@ -222,9 +222,9 @@ impl ProcessOwners {
 }
 
 impl Known {
-    /// Whether it is to be looked up again.
+    /// Whether it is to be looked up again: also when the clock was set back since.
     fn is_due(&self, now_ms: i64) -> bool {
-        self.until_ms.is_some_and(|until_ms| now_ms >= until_ms)
+        self.until_ms.is_some_and(|until_ms| !(until_ms - UNLABELLED_MS..until_ms).contains(&now_ms))
     }
 
     /// Says who it is by what the schedulers say now.
@@ -386,6 +386,18 @@ mod tests {
         assert_eq!(owners.resolve(&[7], UNLABELLED_MS, &[])[&7].owner.command, "new");
         fs::write(dir.path().join("7/stat"), format!("7 (new) Z 1 {}9999", "0 ".repeat(17))).unwrap();
         assert!(owners.resolve(&[7], UNLABELLED_MS, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_put_off_a_look() {
+        let dir = tempfile::tempdir().unwrap();
+        process(dir.path(), 7, 1, "sh", Some(""));
+        let mut owners = owners(dir.path(), "");
+        let day_ms = 86_400_000;
+        assert_eq!(owners.resolve(&[7], day_ms, &[])[&7].owner.command, "sh");
+        process(dir.path(), 7, 1, "sh", Some("CONTADOR_OWNER_JOB=j1"));
+        assert_eq!(owners.resolve(&[7], day_ms + 1, &[])[&7].owner.command, "sh");
+        assert_eq!(owners.resolve(&[7], 0, &[])[&7].owner.job, "j1");
     }
 
     #[test]
