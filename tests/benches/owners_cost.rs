@@ -163,6 +163,7 @@ impl<'f> Node<'f> {
         let mut owners = Ownership::new(processes, Arc::new(rules()));
         let mut jobs = Jobs::new("/proc".into(), self.folder.join("cgroup"), passwd(), "n1".into());
         let (mut ledger, mut join) = (Ledger::default(), Join::default());
+        let mut last = Snapshot::default();
         let mut costs = BTreeMap::<&str, Vec<u64>>::new();
         for tick in 0..=ticks {
             std::thread::sleep(every);
@@ -171,7 +172,8 @@ impl<'f> Node<'f> {
             let mut cost = |what, us| costs.entry(what).or_default().push(us);
 
             let start = cpu_us();
-            let snapshot = self.told(ts_ms, &mut join);
+            last = self.told(ts_ms, &mut join, &last);
+            let snapshot = last.clone();
             cost("kubelet", cpu_us() - start);
             assert_eq!((snapshot.claims.len(), snapshot.works.len()), (PODS, 2 * PODS));
 
@@ -209,12 +211,15 @@ impl<'f> Node<'f> {
     }
 
     /// What Kubernetes tells.
-    fn told(&self, ts_ms: i64, join: &mut Join) -> Snapshot {
+    fn told(&self, ts_ms: i64, join: &mut Join, before: &Snapshot) -> Snapshot {
         let list = ListPodResourcesResponse::decode(self.list.as_slice()).unwrap();
         let allocations = allocations(&list, &self.replicas, &Resources::new(&[])).unwrap();
         let now = Instant::now();
         let claims = join.claims(&allocations, Some(now), &self.pods, now);
-        Snapshot { told_ms: ts_ms, claims, works: self.pods.works(), ..Snapshot::default() }
+        let (claims, works) = (claims.into(), self.pods.works().into());
+        let mut snapshot = Snapshot { told_ms: ts_ms, claims, works, ..Snapshot::default() };
+        snapshot.share(before);
+        snapshot
     }
 
     fn sample(&self, gpu: usize, ts_ms: i64) -> GpuSample {

@@ -5,6 +5,7 @@
 //! scheduler told last is a [`Snapshot`]: it is taken off the sampling path, and read at each tick without waiting.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use contador_schemas::mapping::TARGETS;
 use contador_schemas::owner::Owner;
@@ -56,23 +57,35 @@ pub struct Ended {
 
 /// What a scheduler told last. Whoever has a claim holds now: what has ended, or is suspended, has none. A suspended job is
 /// still among the works, with a label that says so ([`slurm::is_suspended`](super::slurm::is_suspended)): its processes hold
-/// nothing.
+/// nothing. What is told again is the same [`Arc`] ([`Snapshot::share`]), so that nobody has to compare hundreds of names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// When it was told, Unix milliseconds; 0: never.
     pub told_ms: i64,
     /// Who holds what.
-    pub claims: Vec<Claim>,
+    pub claims: Arc<Vec<Claim>>,
     /// Who has held what, of those whose end is known, as long as the scheduler goes on listing them.
     pub ended: Vec<Ended>,
     /// Whose processes are, by the scheduler's own id of the work: a pod's UID, or a container's id; a Slurm job's number.
-    pub works: HashMap<String, Named>,
+    pub works: Arc<HashMap<String, Named>>,
     /// Why it could not be told again.
     pub fault: Option<String>,
     /// Some of those that are asked for it have neither answered nor failed yet.
     pub waiting: bool,
     /// What it told last is too old to count: so there are no claims.
     pub expired: bool,
+}
+
+impl Snapshot {
+    /// Has what is told as it was `before` be the same, and not only equal.
+    pub fn share(&mut self, before: &Self) {
+        if self.claims == before.claims {
+            self.claims = Arc::clone(&before.claims);
+        }
+        if self.works == before.works {
+            self.works = Arc::clone(&before.works);
+        }
+    }
 }
 
 /// What a scheduler knows a work by.
@@ -222,7 +235,7 @@ mod tests {
             pods.replace(vec![pod]);
             let now = Instant::now();
             let claims = Join::default().claims(std::slice::from_ref(&allocation), Some(now), &pods, now);
-            Snapshot { claims, works: pods.works(), ..Snapshot::default() }
+            Snapshot { claims: claims.into(), works: pods.works().into(), ..Snapshot::default() }
         };
         let pod = Owner {
             namespace: "lab".into(),
@@ -234,7 +247,7 @@ mod tests {
         let chat = Owner { department: "sales".into(), service: "chat".into(), ..pod.clone() };
         let vision = Owner { project: "vision".into(), ..pod.clone() };
         // Its container is known, is not known yet, or no API server tells of it.
-        let untold = || Snapshot { works: HashMap::new(), ..snapshot(&[ID]) };
+        let untold = || Snapshot { works: Arc::default(), ..snapshot(&[ID]) };
         for told in [snapshot(&[ID]), snapshot(&[]), untold()] {
             let held = |pids: &[u32]| held(proc.path(), pids, told.clone());
             let one = |owner: &Owner, mib| vec![(owner.clone(), Some(Part::Even), mib)];

@@ -253,7 +253,9 @@ impl Found {
 
 /// Whether both say the same of works.
 fn has_same_works(one: &[Arc<Snapshot>], other: &[Arc<Snapshot>]) -> bool {
-    let is_same = |(one, other): (&Arc<Snapshot>, &Arc<Snapshot>)| Arc::ptr_eq(one, other) || one.works == other.works;
+    let is_same = |(one, other): (&Arc<Snapshot>, &Arc<Snapshot>)| {
+        Arc::ptr_eq(&one.works, &other.works) || one.works == other.works
+    };
     one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
@@ -395,6 +397,12 @@ mod tests {
         let mut child = Command::new("sleep").arg("600").env("CONTADOR_OWNER_JOB", "j1").spawn().unwrap();
         let mut owners = ProcessOwners::new("/proc".into(), "/etc/passwd".into());
         let pid = child.id();
+        let start = std::time::Instant::now();
+        // The kernel lets go of who has started it before the new program has its environment.
+        while owners.environ(pid).unwrap().is_empty() {
+            assert!(start.elapsed().as_secs() < 60);
+            std::thread::yield_now();
+        }
         let found = owners.resolve(&[pid, pid], 0, &[]);
         assert!(owners.known[&pid].pidfd.is_some());
         let again = owners.resolve(&[pid], UNLABELLED_MS, &[]);
@@ -431,7 +439,7 @@ mod tests {
 
     fn telling(work: &str, owner: Owner, labels: &[(&str, &str)]) -> Arc<Snapshot> {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let works = HashMap::from([(work.to_owned(), Named { owner, labels })]);
+        let works = HashMap::from([(work.to_owned(), Named { owner, labels })]).into();
         Arc::new(Snapshot { told_ms: 1, works, ..Snapshot::default() })
     }
 

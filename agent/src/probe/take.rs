@@ -161,7 +161,7 @@ impl Prober {
         for Mapped { owner, decision } in mapped.values() {
             decided.entry(owner.clone()).or_default().insert(decision.clone());
         }
-        for Claim { holder, .. } in told.iter().flat_map(|told| &told.claims) {
+        for Claim { holder, .. } in told.iter().flat_map(|told| told.claims.iter()) {
             let Mapped { owner, decision } = mapping::apply(&self.rules, holder.clone());
             decided.entry(owner).or_default().insert(decision);
         }

@@ -7,7 +7,7 @@
 //! | what | is made of |
 //! |---|---|
 //! | the owner of a process | what [`ProcessOwners`] says of it: as long as that is the same, it is the same [`Arc`]; and the rules |
-//! | the claims on devices | the claims in the snapshots, compared one by one, as schedulers tell the same anew each second; which devices there are; and the rules |
+//! | the claims on devices | the claims in the snapshots, which are the same [`Arc`] as long as schedulers tell the same; which devices there are; and the rules |
 //!
 //! The rules are the configuration's, which does not change while an agent runs.
 
@@ -98,8 +98,9 @@ fn is_same(known: Option<&Arc<Named>>, named: &Arc<Named>) -> bool {
 
 /// Whether both say the same of devices.
 fn has_same_claims(one: &[Arc<Snapshot>], other: &[Arc<Snapshot>]) -> bool {
-    let is_same =
-        |(one, other): (&Arc<Snapshot>, &Arc<Snapshot>)| Arc::ptr_eq(one, other) || one.claims == other.claims;
+    let is_same = |(one, other): (&Arc<Snapshot>, &Arc<Snapshot>)| {
+        Arc::ptr_eq(&one.claims, &other.claims) || one.claims == other.claims
+    };
     one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
@@ -164,13 +165,14 @@ mod tests {
         }
 
         fn snapshot(&self) -> Arc<Snapshot> {
-            let works = self.works.iter().map(|(pod, team)| (uid(*pod), named(*pod, *team))).collect();
+            let works = self.works.iter().map(|(pod, team)| (uid(*pod), named(*pod, *team))).collect::<HashMap<_, _>>();
             let claims = self.claims.iter().map(|&(minor, part, pod)| Claim {
                 device: DeviceId::Node { minor, gpu_instance: None },
                 part: Part::Ppm(part),
                 holder: named(pod, 0),
             });
-            Arc::new(Snapshot { told_ms: 1, claims: claims.collect(), works, ..Snapshot::default() })
+            let (claims, works) = (Arc::new(claims.collect()), works.into());
+            Arc::new(Snapshot { told_ms: 1, claims, works, ..Snapshot::default() })
         }
     }
 
@@ -214,7 +216,7 @@ mod tests {
             holder: named(1, 0),
         };
         let claims = vec![claim(1, Some(5)), claim(1, None), claim(0, Some(5)), claim(1, Some(4))];
-        let snapshot = Arc::new(Snapshot { claims, ..Snapshot::default() });
+        let snapshot = Arc::new(Snapshot { claims: claims.into(), ..Snapshot::default() });
         let found = schedulers::claims(&[snapshot], &devices, &Rules::default());
         let mut uuids: Vec<&str> = found.keys().map(String::as_str).collect();
         uuids.sort_unstable();

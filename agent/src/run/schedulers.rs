@@ -103,7 +103,7 @@ pub struct End {
 /// is left out.
 pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[NodeDevice], rules: &Rules) -> Claims {
     let mut claims = Claims::new();
-    for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| &snapshot.claims) {
+    for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| snapshot.claims.iter()) {
         if let Some(device) = device.on(devices) {
             let owner = mapping::apply(rules, holder.clone()).owner;
             claims.entry(device.uuid.clone()).or_default().push((*part, owner));

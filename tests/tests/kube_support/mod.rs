@@ -99,7 +99,7 @@ pub async fn until(kubernetes: &Kubernetes, is_so: impl Fn(&Snapshot) -> bool) -
 /// Each claim as `namespace/pod/container part`, by device.
 pub fn holders(snapshot: &Snapshot) -> BTreeMap<String, Vec<String>> {
     let mut holders = BTreeMap::<String, Vec<String>>::new();
-    for claim in &snapshot.claims {
+    for claim in snapshot.claims.iter() {
         let owner = &claim.holder.owner;
         let part = match claim.part {
             Part::Even => "even".to_owned(),

@@ -169,7 +169,10 @@ impl Publisher {
         let counts = listing.outage.is_none() || age.is_some_and(|age| age < self.keep_for);
         let allocations = if counts { listing.allocations.as_slice() } else { &[] };
         snapshot.told_ms = listing.told.map_or(0, |(_, told_ms)| told_ms);
-        snapshot.claims = self.join.claims(allocations, told, &pods, now);
+        let claims = self.join.claims(allocations, told, &pods, now);
+        if *snapshot.claims != claims {
+            snapshot.claims = claims.into();
+        }
         snapshot.ended = self.join.ended().to_vec();
         snapshot.expired = !counts;
         let kubelet = listing.told.is_some() || listing.outage.is_some();
@@ -177,7 +180,7 @@ impl Publisher {
         snapshot.waiting = !(kubelet && server);
         if self.version != Some(pods.version()) {
             self.version = Some(pods.version());
-            snapshot.works = pods.works();
+            snapshot.works = pods.works().into();
         }
         let stranger = self.node.as_deref().filter(|_| pods.told && pods.is_empty() && !allocations.is_empty());
         let stranger = stranger.map(|node| {

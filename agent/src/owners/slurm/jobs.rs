@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contador_schemas::owner::Owner;
@@ -187,7 +188,7 @@ impl Jobs {
                 self.known.insert(id, job);
             }
         }
-        let mut snapshot = Snapshot { told_ms, ..Snapshot::default() };
+        let (mut claims, mut works) = (Vec::new(), HashMap::new());
         self.explained = 0;
         for (id, job) in &mut self.known {
             let node = job.node(&self.host);
@@ -197,16 +198,19 @@ impl Jobs {
             }
             let named = job.named(&self.proc, &mut self.users);
             let has = self.node.told.as_ref().map(|node| node.has.as_slice());
-            let claims = job.claims(&named, &node, has, devices);
-            self.explained += if job.has_shares() { 0 } else { claims.len() as u64 };
+            let of_job = job.claims(&named, &node, has, devices);
+            self.explained += if job.has_shares() { 0 } else { of_job.len() as u64 };
             if !super::is_suspended(&named) {
-                snapshot.claims.extend(claims);
+                claims.extend(of_job);
             }
             if job.environ.number != *id && !job.environ.number.is_empty() {
-                snapshot.works.insert(job.environ.number.clone(), named.clone());
+                works.insert(job.environ.number.clone(), named.clone());
             }
-            snapshot.works.insert(id.clone(), named);
+            works.insert(id.clone(), named);
         }
+        let (claims, works) = (Arc::new(claims), Arc::new(works));
+        let mut snapshot = Snapshot { told_ms, claims, works, ..Snapshot::default() };
+        snapshot.share(&self.last);
         self.last = snapshot.clone();
         snapshot
     }

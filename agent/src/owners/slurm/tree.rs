@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::owners::cgroup::name_after;
@@ -148,8 +149,11 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>, String> {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             || error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error())
     };
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
+    // A folder of the kernel's has two links, and one more for each folder in it: mostly there is none, and nothing to list.
+    let listed = fs::metadata(path).and_then(|about| (about.nlink() != 2).then(|| fs::read_dir(path)).transpose());
+    let entries = match listed {
+        Ok(Some(entries)) => entries,
+        Ok(None) => return Ok(Vec::new()),
         Err(error) if is_gone(&error) => return Ok(Vec::new()),
         Err(error) => return Err(format!("cannot list {}: {error}", path.display())),
     };

@@ -61,7 +61,7 @@ impl Machine {
 
     fn held(&mut self) -> Vec<(String, String, Part)> {
         let claims = self.jobs.look(1, &[]).claims;
-        claims.into_iter().map(|claim| (claim.holder.owner.job, claim.device.to_string(), claim.part)).collect()
+        claims.iter().map(|claim| (claim.holder.owner.job.clone(), claim.device.to_string(), claim.part)).collect()
     }
 }
 
