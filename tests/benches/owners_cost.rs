@@ -8,7 +8,7 @@
 //! - `join`: the samples of the GPUs joined with that;
 //! - `ledger`: and booked; `all of these`: the three together, which a tick takes;
 //! - `kubelet`: the message read, and joined with the pods (on a task of its own; without what it takes to transport it);
-//! - `slurm`: the same processes as eight jobs of Slurm, looked at (on a thread of its own);
+//! - `slurm`: the same processes as eight jobs of Slurm, looked at (on the thread of `owners`, where there is a Slurm);
 //! - `floor`: `/proc/PID/stat` of each process opened, read and closed, which does nothing yet.
 //!
 //! A tick is a second of the clock that owners go by; the program waits for so long between them, or not at all. The result is

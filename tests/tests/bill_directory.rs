@@ -179,7 +179,13 @@ async fn the_directory_that_was_loaded_last_is_in_force_as_a_whole() -> anyhow::
         loaded_at: 4_000_000_000_000,
         ..DirectoryEntry::default()
     };
-    bill.insert(&[part]).await?;
+    bill.insert(std::slice::from_ref(&part)).await?;
+    assert_eq!(serde_json::from_str::<Value>(&bill.done("directory list --json")?)?, first);
+
+    // What is loaded after one whose clock was ahead is in force all the same.
+    bill.insert(&[DirectoryEntry { version: "ahead".into(), entries: 1, ..part }]).await?;
+    assert_ne!(serde_json::from_str::<Value>(&bill.done("directory list --json")?)?, first);
+    bill.done(&format!("directory load {one}"))?;
     assert_eq!(serde_json::from_str::<Value>(&bill.done("directory list --json")?)?, first);
 
     // What is refused changes nothing.

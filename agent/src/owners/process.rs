@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use contador_schemas::owner::{Owner, OwnerKind};
 
+use super::alive::Stat;
 use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
@@ -93,15 +94,6 @@ struct Found {
     work: Option<Work>,
     /// Who it is when neither of them tells.
     alone: Owner,
-}
-
-/// The fields of `/proc/PID/stat` that matter here.
-#[derive(Debug, Eq, PartialEq)]
-struct Stat {
-    command: String,
-    parent: u32,
-    /// Clock ticks since boot.
-    started: u64,
 }
 
 impl ProcessOwners {
@@ -206,7 +198,7 @@ impl ProcessOwners {
     fn stat(&self, pid: u32) -> Option<Stat> {
         let mut room = [0; MAX_STAT_BYTES];
         let line = read_at_once(&self.proc.join(pid.to_string()).join("stat"), &mut room).ok()?;
-        parse_stat(&String::from_utf8_lossy(line))
+        Stat::parse(&String::from_utf8_lossy(line))
     }
 
     fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
@@ -222,9 +214,9 @@ impl ProcessOwners {
 }
 
 impl Known {
-    /// Whether it is to be looked up again.
+    /// Whether it is to be looked up again: also when the clock was set back since.
     fn is_due(&self, now_ms: i64) -> bool {
-        self.until_ms.is_some_and(|until_ms| now_ms >= until_ms)
+        self.until_ms.is_some_and(|until_ms| !(until_ms - UNLABELLED_MS..until_ms).contains(&now_ms))
     }
 
     /// Says who it is by what the schedulers say now.
@@ -304,19 +296,6 @@ fn untold(work: &Work, alone: &Owner, users: &mut Users) -> Named {
     named
 }
 
-/// `pid (command) state ppid …`; the command may have any characters, parentheses and blanks too. `None` also for a
-/// process that is dead and only not collected yet.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let (open, close) = (text.find('(')?, text.rfind(')')?);
-    let command = text.get(open + 1..close)?.to_owned();
-    // From here on: state is field 3 of proc(5), the parent 4, the start time 22.
-    let mut fields = text.get(close + 1..)?.split_ascii_whitespace();
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    let started = fields.nth(17)?.parse().ok()?;
-    (!matches!(state, "Z" | "X" | "x")).then_some(Stat { command, parent, started })
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -386,8 +365,24 @@ mod tests {
         fs::write(dir.path().join("7/stat"), format!("7 (new) S 1 {}9999", "0 ".repeat(17))).unwrap();
         fs::write(dir.path().join("7/environ"), "").unwrap();
         assert_eq!(owners.resolve(&[7], UNLABELLED_MS, &[])[&7].owner.command, "new");
-        fs::write(dir.path().join("7/stat"), format!("7 (new) Z 1 {}9999", "0 ".repeat(17))).unwrap();
-        assert!(owners.resolve(&[7], UNLABELLED_MS, &[]).is_empty());
+        // Its first thread has ended: only without others is it dead.
+        for (threads, found) in [(2, 1), (1, 0)] {
+            let stat = format!("7 (new) Z 1 {}{threads} 0 9999", "0 ".repeat(15));
+            fs::write(dir.path().join("7/stat"), stat).unwrap();
+            assert_eq!(owners.resolve(&[7], UNLABELLED_MS, &[]).len(), found, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_put_off_a_look() {
+        let dir = tempfile::tempdir().unwrap();
+        process(dir.path(), 7, 1, "sh", Some(""));
+        let mut owners = owners(dir.path(), "");
+        let day_ms = 86_400_000;
+        assert_eq!(owners.resolve(&[7], day_ms, &[])[&7].owner.command, "sh");
+        process(dir.path(), 7, 1, "sh", Some("CONTADOR_OWNER_JOB=j1"));
+        assert_eq!(owners.resolve(&[7], day_ms + 1, &[])[&7].owner.command, "sh");
+        assert_eq!(owners.resolve(&[7], 0, &[])[&7].owner.job, "j1");
     }
 
     #[test]

@@ -49,11 +49,11 @@ impl Schedulers {
 
     /// Says which GPUs and instances there are.
     pub fn set_devices(&self, devices: &[Arc<GpuIdentity>]) {
-        let devices = NodeDevice::all(devices);
+        let devices: Arc<[NodeDevice]> = NodeDevice::all(devices).into();
         if let Some(slurm) = &self.slurm {
-            slurm.set_devices(devices.clone());
+            slurm.set_devices(Arc::clone(&devices));
         }
-        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices.into();
+        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = devices;
     }
 
     /// What each told last, and which jobs there are now.

@@ -91,12 +91,18 @@ impl Environ {
 
     /// The job's devices on this node, each once: instances of MIG that it names; else those of `SLURM_JOB_GPUS`; else
     /// `allocated`, what the controller says (places among the node's files); else those of its steps; else those that it names
-    /// otherwise. A number that CUDA is given says nothing.
-    pub fn devices(&self, allocated: &[u32], node: &[NodeDevice]) -> Vec<DeviceId> {
+    /// otherwise. A number that CUDA is given says nothing. `SLURM_JOB_GPUS` comes last when it is another node's: unless
+    /// `has_script`, the batch script may run here, and when it lacks a device of a step.
+    pub fn devices(&self, allocated: &[u32], has_script: bool, node: &[NodeDevice]) -> Vec<DeviceId> {
         let named: Vec<DeviceId> = self.names.iter().filter_map(|name| gpus::by_name(name, node)).collect();
         let is_instance = |id: &&DeviceId| matches!(id, DeviceId::Uuid(uuid) if uuid.starts_with("MIG-"));
         let instances: Vec<DeviceId> = named.iter().filter(is_instance).cloned().collect();
-        let minors = [&self.job_gpus[..], allocated, &self.step_gpus].into_iter().find(|minors| !minors.is_empty());
+        let is_here = has_script && self.step_gpus.iter().all(|gpu| self.job_gpus.contains(gpu));
+        let order = match is_here {
+            true => [&self.job_gpus[..], allocated, &self.step_gpus],
+            false => [allocated, &self.step_gpus, &self.job_gpus],
+        };
+        let minors = order.into_iter().find(|minors| !minors.is_empty());
         let mut devices = match minors {
             _ if !instances.is_empty() => instances,
             Some(minors) => minors.iter().map(|minor| gpus::by_minor(*minor, node)).collect(),
@@ -132,7 +138,7 @@ mod tests {
 
     /// The minor numbers of what it holds; instances of MIG as they are.
     fn held(environ: &Environ, allocated: &[u32]) -> Vec<String> {
-        let devices = environ.devices(allocated, &node());
+        let devices = environ.devices(allocated, true, &node());
         devices.iter().map(|id| id.to_string().replace("GPU-5d5ba0d6-d33d-2b2c-524d-00000000000", "")).collect()
     }
 
@@ -173,7 +179,7 @@ mod tests {
             let _ = Environ::read(&bytes, "42");
             let text = format!("SLURM_JOB_ID=42\0SLURM_JOB_GPUS={value}\0CUDA_VISIBLE_DEVICES={value}");
             if let Some(found) = Environ::read(text.as_bytes(), "42") {
-                let _ = found.devices(&[], &node());
+                let _ = found.devices(&[], true, &node());
             }
         }
     }

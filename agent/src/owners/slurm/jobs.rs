@@ -78,6 +78,8 @@ pub struct Jobs {
     /// How many devices the known jobs have, without shares.
     explained: u64,
     running: Asked<()>,
+    /// Questions about jobs that have no answer yet, also about those that are gone.
+    open: usize,
     last: Snapshot,
 }
 
@@ -117,6 +119,11 @@ impl<T> Default for Asked<T> {
 }
 
 impl<T> Asked<T> {
+    /// Whether there is no answer, nor a reason for that.
+    fn is_open(&self) -> bool {
+        self.told.is_none() && self.fault.is_none()
+    }
+
     /// Takes an answer at `now_ms`, and asks again `again_ms` after one that tells.
     fn answer(&mut self, about: &str, answer: Result<T, String>, again_ms: u64, now_ms: u64) {
         self.pending = false;
@@ -150,6 +157,7 @@ impl Jobs {
             node,
             explained: 0,
             running,
+            open: 0,
             last: Snapshot::default(),
         }
     }
@@ -207,10 +215,16 @@ impl Jobs {
         snapshot
     }
 
+    /// Whether something is asked that was neither told nor refused yet.
+    pub fn is_waiting(&self) -> bool {
+        self.node.is_open()
+            || self.running.pending
+            || self.known.values().any(|job| job.asked.pending && job.asked.is_open())
+    }
+
     /// What is to be asked at `now_ms`, in milliseconds of a clock that only goes forward; it counts as asked then.
     pub fn questions(&mut self, now_ms: u64) -> Vec<Question> {
-        let pending = self.known.values().filter(|job| job.asked.pending).count();
-        let mut room = MAX_PENDING.saturating_sub(pending);
+        let mut room = MAX_PENDING.saturating_sub(self.open);
         let mut questions = Vec::new();
         if !self.node.pending && now_ms >= self.node.due_ms {
             self.node.pending = true;
@@ -228,7 +242,7 @@ impl Jobs {
             (job.asked.pending, job.asked_ms, job.stopped_when_asked) = (true, now_ms, job.stopped);
             job.wait_ms = (job.wait_ms * 2).clamp(ALONE_MS, self.poll_ms.max(ALONE_MS));
             questions.push(Question::Job(id.clone(), number));
-            room -= 1;
+            (room, self.open) = (room - 1, self.open + 1);
         }
         questions
     }
@@ -237,6 +251,7 @@ impl Jobs {
     pub fn answer(&mut self, answer: Answer, now_ms: u64) {
         match answer {
             Answer::Job(id, answer) => {
+                self.open = self.open.saturating_sub(1);
                 let Some(job) = self.known.get_mut(&id) else { return };
                 job.asked.answer(&format!("job {id}"), answer.map(|told| *told), AGAIN_MS, now_ms);
                 // Nothing else tells that it has ended.
@@ -404,8 +419,10 @@ impl Job {
     }
 
     fn claims(&self, holder: &Named, node: &str, has: Option<&[Gres]>, devices: &[NodeDevice]) -> Vec<Claim> {
-        let got = self.asked.told.as_ref().and_then(|told| told.on(node)).unwrap_or_default();
-        let held = self.environ.devices(&index(got), devices);
+        let told = self.asked.told.as_ref();
+        let got = told.and_then(|told| told.on(node)).unwrap_or_default();
+        let has_script = told.is_none_or(|told| told.batch_host == node);
+        let held = self.environ.devices(&index(got), has_script, devices);
         let part = self.part(got, has.unwrap_or_default(), held.len());
         held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()
     }

@@ -8,12 +8,15 @@ use crate::bill::StoreError;
 use crate::bill::import::write::insert;
 use crate::store::Store;
 
-/// Puts a directory in force. One that was only stored in part, since the store failed, is not in force.
+/// Puts a directory in force: over the one before, also where that was loaded by a clock that is ahead of this one. One that was
+/// only stored in part, since the store failed, is not in force.
 ///
 /// # Errors
 /// [`StoreError`].
 pub async fn load(store: &Store, directory: &Directory) -> Result<(), StoreError> {
-    let (version, loaded_at) = (directory.id(), Timestamp::now().as_millisecond());
+    let sql = "SELECT toUnixTimestamp64Milli(max(loaded_at)) FROM directory";
+    let last: i64 = store.client.query(sql).fetch_one().await.map_err(StoreError::doing("read the directory"))?;
+    let (version, loaded_at) = (directory.id(), Timestamp::now().as_millisecond().max(last.saturating_add(1)));
     let entries: Vec<_> = directory.entries().collect();
     let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
     let rows = entries.into_iter().map(|(project, valid_from, entry, _)| DirectoryEntry {

@@ -287,6 +287,43 @@ fn a_job_without_a_script_holds_between_its_steps() {
     assert_eq!(machine.held(), []);
 }
 
+/// `srun` hands the environment of the batch script on to the tasks on all nodes.
+#[test]
+fn the_devices_of_the_script_are_not_those_of_another_node() {
+    let mut machine = Machine::new();
+    // Slurm puts the step's own beside what the script had on its node.
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0,1 SLURM_STEP_GPUS=2,3 SLURMD_NODENAME=n1");
+    assert_eq!(machine.held(), [even("1", "nvidia2"), even("1", "nvidia3")]);
+    // Where the numbers alone don't show it, the controller does.
+    machine.job(2, &[20], "SLURM_JOB_ID=2 SLURM_JOB_GPUS=0,1 SLURM_STEP_GPUS=1 SLURMD_NODENAME=n1");
+    machine.held();
+    let told = |script: &str| Told { batch_host: script.into(), ..allocated("RUNNING", "gpu:2(IDX:1,3)") };
+    machine.told("2", told("n9"), 0);
+    assert_eq!(machine.held()[2..], [even("2", "nvidia1"), even("2", "nvidia3")]);
+    // On the script's node they are device files, and the controller counts places.
+    machine.told("2", told("n1"), 0);
+    assert_eq!(machine.held()[2..], [even("2", "nvidia0"), even("2", "nvidia1")]);
+}
+
+/// A job that is gone may still be asked of: all that wait are no more than may.
+#[test]
+fn jobs_that_come_and_go_are_not_asked_of_without_end() {
+    let mut machine = Machine::new();
+    let mut asked = 0;
+    for job in 1..100 {
+        machine.job(job, &[job * 10], &format!("SLURM_JOB_ID={job}"));
+        machine.held();
+        asked += machine.questions(0).len();
+        fs::remove_dir_all(machine.step(job)).unwrap();
+    }
+    assert_eq!(asked, MAX_PENDING);
+    machine.job(100, &[1_000], "SLURM_JOB_ID=100");
+    machine.held();
+    assert_eq!(machine.questions(0), []);
+    machine.told("1", Told::default(), 0);
+    assert_eq!(machine.questions(0), [Question::Job("100".into(), "100".into())]);
+}
+
 #[test]
 fn of_a_node_that_is_not_told_nobody_is_asked() {
     let mut machine = Machine::new();
