@@ -52,8 +52,11 @@ const MAX_PIDFDS: usize = 256;
 /// Characters of a container's id that name it, as runtimes show it.
 const SHORT_ID: usize = 12;
 
-/// How long an answer without labels is kept, in milliseconds.
+/// How long an answer without labels is kept, in milliseconds; twice as long each time that it is the same.
 const UNLABELLED_MS: i64 = 30_000;
+
+/// How long it is kept at most.
+const MAX_UNLABELLED_MS: i64 = 16 * UNLABELLED_MS;
 
 /// The owners of processes, by what `/proc` tells.
 #[derive(Debug)]
@@ -77,8 +80,10 @@ struct Known {
     /// Becomes readable when it has ended.
     pidfd: Option<OwnedFd>,
     found: Found,
-    /// `None` for ever, as labels don't change.
-    until_ms: Option<i64>,
+    /// When it was found out, Unix milliseconds.
+    found_ms: i64,
+    /// For how many milliseconds that holds; `None`: for ever, as labels don't change.
+    holds_ms: Option<i64>,
     /// Who it is by what the schedulers had said; `None` when its job was suspended.
     named: Option<Arc<Named>>,
     /// The last call that asked for it; 0: it has no name yet.
@@ -86,7 +91,7 @@ struct Known {
 }
 
 /// What a look finds out.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Found {
     /// Who the environment names.
     said: Option<Owner>,
@@ -150,9 +155,14 @@ impl ProcessOwners {
         if before.as_ref().is_some_and(is_same) {
             return before;
         }
-        let (found, until_ms) = self.look_up(pid, &stat, now_ms, ancestors);
+        let found = self.look_up(pid, &stat, ancestors);
+        // What has brought no labels so far is ever less likely to bring some.
+        let again = before.as_ref().filter(|known| known.started == stat.started && known.found == found);
+        let longer =
+            again.and_then(|known| known.holds_ms).map_or(UNLABELLED_MS, |held| (2 * held).min(MAX_UNLABELLED_MS));
+        let holds_ms = found.said.is_none().then_some(longer);
         let named = before.and_then(|known| known.named);
-        Some(Known { started: stat.started, pidfd, found, until_ms, named, call: 0 })
+        Some(Known { started: stat.started, pidfd, found, found_ms: now_ms, holds_ms, named, call: 0 })
     }
 
     /// How often a process was looked up so far, as opposed to known.
@@ -160,8 +170,8 @@ impl ProcessOwners {
         self.looks
     }
 
-    /// What can be found out of a process, and until when that holds.
-    fn look_up(&mut self, pid: u32, stat: &Stat, now_ms: i64, ancestors: &mut Ancestors) -> (Found, Option<i64>) {
+    /// What can be found out of a process.
+    fn look_up(&mut self, pid: u32, stat: &Stat, ancestors: &mut Ancestors) -> Found {
         self.looks += 1;
         let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid());
         let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
@@ -186,8 +196,7 @@ impl ProcessOwners {
             let user = if user.is_empty() { uid.map(|uid| uid.to_string()).unwrap_or_default() } else { user };
             Owner { user, command: stat.command.clone(), ..Owner::default() }
         };
-        let until_ms = said.is_none().then_some(now_ms.saturating_add(UNLABELLED_MS));
-        (Found { said, work, alone }, until_ms)
+        Found { said, work, alone }
     }
 
     fn ancestor(&self, pid: u32) -> (Option<Owner>, u32) {
@@ -216,7 +225,7 @@ impl ProcessOwners {
 impl Known {
     /// Whether it is to be looked up again: also when the clock was set back since.
     fn is_due(&self, now_ms: i64) -> bool {
-        self.until_ms.is_some_and(|until_ms| !(until_ms - UNLABELLED_MS..until_ms).contains(&now_ms))
+        self.holds_ms.is_some_and(|holds_ms| !(0..holds_ms).contains(&(now_ms - self.found_ms)))
     }
 
     /// Says who it is by what the schedulers say now.
@@ -371,6 +380,27 @@ mod tests {
             fs::write(dir.path().join("7/stat"), stat).unwrap();
             assert_eq!(owners.resolve(&[7], UNLABELLED_MS, &[]).len(), found, "{threads} threads");
         }
+    }
+
+    #[test]
+    fn who_has_no_labels_is_looked_up_less_and_less() {
+        let dir = tempfile::tempdir().unwrap();
+        process(dir.path(), 7, 1, "sh", Some(""));
+        let mut owners = owners(dir.path(), "");
+        let mut looks = Vec::new();
+        for second in 0..1_500 {
+            let before = owners.looks();
+            assert_eq!(owners.resolve(&[7], second * 1_000, &[])[&7].owner.command, "sh");
+            looks.extend((owners.looks() > before).then_some(second));
+        }
+        assert_eq!(looks, [0, 30, 90, 210, 450, 930, 1_410]);
+        // Another one has that PID.
+        process(dir.path(), 7, 2, "sh", Some(""));
+        fs::write(dir.path().join("7/stat"), format!("7 (sh) S 1 {}9999", "0 ".repeat(17))).unwrap();
+        for second in [1_500, 1_530, 1_590] {
+            owners.resolve(&[7], second * 1_000, &[]);
+        }
+        assert_eq!(owners.looks(), 10);
     }
 
     #[test]
