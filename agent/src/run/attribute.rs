@@ -11,6 +11,7 @@
 //! Who was given a GPU that is split holds each of its instances that was given to nobody, and what no instance covers.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use contador_schemas::names;
 use contador_schemas::owner::{Owner, OwnerKind};
@@ -18,7 +19,13 @@ use contador_schemas::owner::{Owner, OwnerKind};
 use crate::ledger::slices::{self, Board, Slices};
 use crate::ledger::tick::{Holder, Instance, Tick, holders, ppm};
 use crate::owners::claim::Part;
-use crate::sensors::{GpuIdentity, GpuProcess, GpuSample, Reading};
+use crate::sensors::{GpuIdentity, GpuProcess, GpuSample, ProcessKind, Reading};
+
+/// Of whom nothing is known.
+static NOBODY: LazyLock<Owner> = LazyLock::new(|| Owner::of_kind(OwnerKind::Unattributed));
+
+/// The kernel's name of `nvidia-cuda-mps-server`, which is cut to 15 bytes.
+const MPS_SERVER: &str = "nvidia-cuda-mps";
 
 /// Who was given a device, and how much of it, by the device's UUID.
 pub type Claims = HashMap<String, Vec<(Part, Owner)>>;
@@ -38,8 +45,8 @@ pub struct Known<'k> {
 /// ([`weights`]); `None` when the driver failed to say who holds one of them, and the state before still holds: until it is
 /// `stale`, that is, would be too old at the next tick.
 ///
-/// When the owners are not [`fresh`](Known::fresh), and lack one of the processes, there is no tick either. The holder of a
-/// device that was given to nobody is *unattributed*
+/// When the owners are not [`fresh`](Known::fresh), and lack one of the processes, there is no tick either until the state is
+/// `stale`; then that process is *unattributed*. The holder of a device that was given to nobody is *unattributed*
 ///
 /// - while the device works (its utilisation is above 0) and no process of it can be seen: the driver lists none, or those
 ///   that it lists are not under `/proc`, as in a container without the host's PIDs;
@@ -86,12 +93,11 @@ pub fn held(sample: &GpuSample, given: &[(Part, Owner)], known: Known<'_>, stale
     let used = memory.unwrap_or(0);
     let activity = activity(sample);
     let busy = activity.is_some_and(|share| share > 0.0);
-    let nobody = Owner::of_kind(OwnerKind::Unattributed);
-    let unattributed = || holders([], [(&nobody, used, None)]);
+    let unattributed = || holders([], [(&*NOBODY, used, None)]);
     let claims = || given.iter().map(|(part, owner)| (*part, owner));
     match &sample.processes {
         Reading::Value(processes) => {
-            if !known.fresh && processes.iter().any(|process| !known.owners.contains_key(&process.pid)) {
+            if !known.fresh && !stale && processes.iter().any(|process| !known.owners.contains_key(&process.pid)) {
                 return None;
             }
             let held = holders(claims(), owned(processes.iter(), known));
@@ -124,14 +130,21 @@ fn beside(
     holders(given.iter().map(|(part, owner)| (*part, owner)), owned(rest, known))
 }
 
-/// What the processes that exist have of a device, by owner.
+/// What the processes that exist have of a device, by owner. The server of MPS works for its clients, and has nothing beside
+/// them.
 fn owned<'k>(
-    processes: impl Iterator<Item = &'k GpuProcess>,
+    processes: impl Iterator<Item = &'k GpuProcess> + Clone,
     known: Known<'k>,
 ) -> impl Iterator<Item = (&'k Owner, u64, Option<f64>)> {
+    let has_clients = processes.clone().any(|process| process.kind == ProcessKind::Mps);
+    let is_server = move |process: &GpuProcess, owner: &Owner| {
+        has_clients && process.kind == ProcessKind::Compute && owner.command.starts_with(MPS_SERVER)
+    };
     processes.filter_map(move |process| {
-        let owner = known.owners.get(&process.pid)?;
-        Some((owner, process.memory_bytes.get().unwrap_or(0), process.sm_util))
+        // When it can't be found out whose it is, it is nobody's, and not dead.
+        let owner = known.owners.get(&process.pid).or_else(|| (!known.fresh).then_some(&*NOBODY))?;
+        let has = (owner, process.memory_bytes.get().unwrap_or(0), process.sm_util);
+        (!is_server(process, owner)).then_some(has)
     })
 }
 
@@ -227,6 +240,41 @@ mod tests {
             gpu_instance: instance,
             compute_instance: instance.map(|_| 0),
         }
+    }
+
+    #[test]
+    fn a_process_of_which_nothing_can_be_found_out_does_not_stop_the_metering() {
+        let owners = HashMap::from([(7, owner("research"))]);
+        let claims = Claims::new();
+        let of = |pids: &[u32], fresh, stale| {
+            let processes = Reading::Value(pids.iter().map(|&pid| process(pid, None)).collect());
+            let known = Known { owners: &owners, claims: &claims, fresh };
+            tick(&sample(40.0, 0, processes), &[], false, known, stale).map(|tick| told(&tick.holders))
+        };
+        let research = ("research".to_owned(), Some(Part::Even), 5);
+        let nobody = ("unattributed".to_owned(), Some(Part::Even), 5);
+        assert_eq!(of(&[7, 8], false, false), None, "it may be a new one: the state before holds");
+        assert_eq!(of(&[7, 8], false, true), Some(vec![research.clone(), nobody]));
+        assert_eq!(of(&[7, 8], true, false), Some(vec![research.clone()]), "it is dead");
+        assert_eq!(of(&[7], false, false), Some(vec![research]));
+    }
+
+    #[test]
+    fn the_server_of_mps_has_no_part_beside_its_clients() {
+        let server = Owner { user: "root".into(), command: "nvidia-cuda-mps".into(), ..Owner::default() };
+        let owners = HashMap::from([(1, server), (7, owner("research")), (8, owner("physics"))]);
+        let claims = Claims::new();
+        let of = |clients: &[u32]| {
+            let client = |&pid: &u32| GpuProcess { kind: ProcessKind::Mps, ..process(pid, None) };
+            let processes = std::iter::once(process(1, None)).chain(clients.iter().map(client)).collect();
+            let known = Known { owners: &owners, claims: &claims, fresh: true };
+            let held = super::held(&sample(40.0, 0, Reading::Value(processes)), &[], known, false).unwrap();
+            told(&held).into_iter().map(|(name, part, _)| (name, part)).collect::<Vec<_>>()
+        };
+        let even = |name: &str| (name.to_owned(), Some(Part::Even));
+        assert_eq!(of(&[7, 8]), [even("physics"), even("research")]);
+        // Without clients it holds the device itself.
+        assert_eq!(of(&[]).len(), 1);
     }
 
     #[test]
