@@ -209,7 +209,10 @@ impl Jobs {
             works.insert(id.clone(), named);
         }
         let (claims, works) = (Arc::new(claims), Arc::new(works));
-        let mut snapshot = Snapshot { told_ms, claims, works, ..Snapshot::default() };
+        // Where there is `scontrol`, and neither a controller nor jobs, nobody is missed.
+        let is_missed = self.node.told.is_some() || !self.known.is_empty();
+        let fault = self.node.fault.clone().filter(|_| is_missed);
+        let mut snapshot = Snapshot { told_ms, claims, works, fault, ..Snapshot::default() };
         snapshot.share(&self.last);
         self.last = snapshot.clone();
         snapshot
