@@ -66,6 +66,8 @@ struct State {
 
 struct Job {
     name: Arc<CStr>,
+    /// Who waits for the crew's rest does not wait for this one.
+    is_apart: bool,
     run: Box<dyn FnOnce() + Send>,
 }
 
@@ -103,27 +105,33 @@ impl Crew {
 
     /// Has `run` done. When it is known to be `slow`, by a thread that does nothing else. A panic of it must not get out.
     pub fn push(&self, name: &Arc<CStr>, slow: bool, run: impl FnOnce() + Send + 'static) {
+        self.add(Job { name: Arc::clone(name), is_apart: false, run: Box::new(run) }, slow);
+    }
+
+    fn add(&self, job: Job, slow: bool) {
         let shared = &self.0.0;
         let mut state = shared.lock();
-        state.jobs.push_back(Job { name: Arc::clone(name), run: Box::new(run) });
+        state.jobs.push_back(job);
         if slow || !state.is_any_fresh() {
             shared.call(state);
         }
     }
 
-    /// Has `work` done, and waits for what it gives; `None` when it has panicked.
+    /// Has `work` done, and waits for what it gives; `None` when it has panicked. It is no part of what [`rest`](Self::rest) is
+    /// told after.
     pub async fn run<T: Send + 'static>(
         &self,
         name: &Arc<CStr>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let (say, mut hear) = oneshot::channel();
-        self.push(name, false, move || {
+        let run = move || {
             if let Ok(done) = catch_unwind(AssertUnwindSafe(work)) {
                 // Nobody may be left to hear it.
                 let _ = say.send(done);
             }
-        });
+        };
+        self.add(Job { name: Arc::clone(name), is_apart: true, run: Box::new(run) }, false);
         while self.has_jobs() {
             match tokio::time::timeout(HANDOVER, &mut hear).await {
                 Ok(done) => return done.ok(),
@@ -265,9 +273,12 @@ impl Shared {
         loop {
             let mut is_named = false;
             let mut state = self.lock();
-            while let Some(Job { name, run }) = state.jobs.pop_front() {
+            while let Some(Job { name, is_apart, run }) = state.jobs.pop_front() {
                 state.begins(id);
                 drop(state);
+                if is_apart {
+                    self.rest.notify_waiters();
+                }
                 // A name is a help, and no more.
                 is_named |= rustix::thread::set_name(&name).is_ok();
                 run();
@@ -326,7 +337,7 @@ mod tests {
 
     /// A job that nobody is called for: it waits for whoever is there.
     fn waiting(crew: &Crew, run: impl FnOnce() + Send + 'static) {
-        crew.0.0.lock().jobs.push_back(Job { name: Crew::job_name("job"), run: Box::new(run) });
+        crew.0.0.lock().jobs.push_back(Job { name: Crew::job_name("job"), is_apart: false, run: Box::new(run) });
     }
 
     /// A job that waits until something is sent to it, and says before that it has begun.
@@ -436,6 +447,25 @@ mod tests {
         waiting(&crew, || {});
         assert_eq!(crew.run(&name, || 8).await, Some(8));
         drop(release);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_sensors_does_not_wait_for_what_is_run_after_them() {
+        let crew = Crew::start().unwrap();
+        let (begun, begins) = channel();
+        let (release, sensor) = blocked(begun.clone());
+        job(&crew, false, sensor);
+        begins.recv().unwrap();
+        let rest = crew.rest();
+        tokio::pin!(rest);
+        rest.as_mut().enable();
+        // The same thread goes on with it, and does not come to rest.
+        let (held, apart) = blocked(begun);
+        let job = Job { name: Crew::job_name("disk"), is_apart: true, run: Box::new(apart) };
+        crew.0.0.lock().jobs.push_back(job);
+        release.send(()).unwrap();
+        rest.await;
+        drop(held);
     }
 
     #[test]

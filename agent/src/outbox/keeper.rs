@@ -26,6 +26,8 @@ pub struct Keeper {
     spool: Arc<Mutex<Spool>>,
     crew: Crew,
     job: Arc<CStr>,
+    /// Who uses the disk, or will: whoever comes meanwhile waits without a thread, which sensors may need.
+    turn: Arc<tokio::sync::Mutex<()>>,
     more: Arc<Notify>,
     ahead: Arc<Mutex<Ahead>>,
     /// Whether samples have been dropped since all was sent: said once.
@@ -71,6 +73,7 @@ impl Keeper {
             spool: Arc::new(Mutex::new(spool)),
             crew: Crew::start().map_err(io_error)?,
             job: Crew::job_name("disk"),
+            turn: Arc::default(),
             more: Arc::default(),
             ahead: Arc::default(),
             dropping: Arc::default(),
@@ -116,7 +119,7 @@ impl Keeper {
             let appended = spool.append(record.kind, &record.payload).map_err(|error| (index, error))?;
             if appended.dropped_samples > 0 {
                 // It may be among them.
-                *self.ahead() = Ahead::Nothing;
+                self.forget(spool);
                 self.telemetry.dropped.with_label_values(&["samples", "full"]).inc_by(appended.dropped_samples);
                 if !self.dropping.swap(true, Ordering::Relaxed) {
                     let dropped = appended.dropped_samples;
@@ -124,20 +127,25 @@ impl Keeper {
                 }
             }
         }
-        let mut ahead = self.ahead();
-        match &mut *ahead {
-            Ahead::Wanted { max_records, max_bytes, sent } => {
-                // It was sent while this was done.
-                self.settle(spool, sent.take());
-                if let Ok(Some((lane, batch))) = spool.peek(*max_records, *max_bytes) {
-                    let is_all = batch.records.len() == records.len();
-                    *ahead = Ahead::Found { lane, batch, is_all };
-                    report(spool, &self.telemetry);
-                }
+        let wanted = match &mut *self.ahead() {
+            Ahead::Wanted { max_records, max_bytes, sent } => Some((*max_records, *max_bytes, sent.take())),
+            Ahead::Found { is_all, .. } => {
+                *is_all = false;
+                None
             }
-            Ahead::Found { is_all, .. } => *is_all = false,
-            Ahead::Taken(..) => *ahead = Ahead::Nothing,
-            Ahead::Nothing => {}
+            ahead => {
+                *ahead = Ahead::Nothing;
+                None
+            }
+        };
+        if let Some((max_records, max_bytes, sent)) = wanted {
+            // It was sent while this was done.
+            self.settle(spool, sent);
+            if let Ok(Some((lane, batch))) = spool.peek(max_records, max_bytes) {
+                let is_all = batch.records.len() == records.len();
+                *self.ahead() = Ahead::Found { lane, batch, is_all };
+                report(spool, &self.telemetry);
+            }
         }
         Ok(records.len())
     }
@@ -219,6 +227,15 @@ impl Keeper {
         }
     }
 
+    /// Lets go of what was sent last, and has nobody wait for what was looked up.
+    fn forget(&self, spool: &mut Spool) {
+        let sent = match std::mem::take(&mut *self.ahead()) {
+            Ahead::Wanted { sent, .. } => sent,
+            _ => None,
+        };
+        self.settle(spool, sent);
+    }
+
     /// Lets go of what was sent last, when that was left to whoever uses the disk next.
     fn settle(&self, spool: &mut Spool, sent: Option<(Lane, Position)>) {
         if let Some((lane, end)) = sent
@@ -267,7 +284,7 @@ impl Keeper {
     pub async fn make_room(&self) -> Result<(), SpoolError> {
         let keeper = self.clone();
         let make = move |spool: &mut Spool| {
-            *keeper.ahead() = Ahead::Nothing;
+            keeper.forget(spool);
             spool.make_room()
         };
         let dropped = self.with(make).await??;
@@ -293,7 +310,10 @@ impl Keeper {
         work: impl FnOnce(&mut Spool) -> T + Send + 'static,
     ) -> Result<T, SpoolError> {
         let keeper = self.clone();
+        // It is kept until the work is done, also when nobody waits for that any more.
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         let done = self.crew.run(&self.job, move || {
+            let _turn = turn;
             // What a panic leaves behind is on disk, and is checked when it is read.
             let mut spool = keeper.spool.lock().unwrap_or_else(PoisonError::into_inner);
             let sent = match &mut *keeper.ahead() {
