@@ -1,6 +1,6 @@
 //! What a machine without GPUs has in their place: simulated GPUs, and schedulers that say who was given some of them.
 //!
-//! The GPUs are the simulator's, by a scenario. Pods are told of by a [`kubelet`] of the demo's own. The Slurm job is a real
+//! The GPUs are the simulator's, by a scenario. Pods are told of by a [`kubelet`](super::kubelet) of the demo's own. The Slurm job is a real
 //! process in a folder that is laid out like Slurm's control groups, with a script in place of `scontrol`; the agent asks all of
 //! them as it asks real ones. Neither runs anything on a GPU.
 
