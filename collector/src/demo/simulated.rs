@@ -148,6 +148,8 @@ impl Simulated {
         // It ends with the demo, however that ends.
         command.args(["--pid", &std::process::id().to_string(), "-f", "/dev/null"]);
         command.env("SLURM_JOB_ID", JOB).env("SLURM_JOB_GPUS", JOB_GPU);
+        // What Slurm tells a job: so it is the same job before and after the controller has answered.
+        command.env("SLURM_JOB_USER", "demo").env("SLURM_JOB_ACCOUNT", "physics").env("SLURM_JOB_PARTITION", "gpu");
         let job = Process::start("slurm-job", command, logs)?;
         let cgroup = directory.join("cgroup");
         let task = cgroup.join(format!("system.slice/slurmstepd.scope/job_{JOB}/step_0/user/task_0"));
