@@ -158,10 +158,10 @@ fn device_table(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot) {
         let id: String = device.device.chars().skip_while(|letter| *letter != '-').skip(1).take(4).collect();
         Row::new([format!("{id} {}", short_model(&device.model)), utilization, memory, power, owners])
     });
-    // At 80 columns, 26 are left for the owners.
+    // At 80 columns, 25 are left for the owners.
     let widths = [
         Constraint::Length(19),
-        Constraint::Length(10),
+        Constraint::Length(11),
         Constraint::Length(16),
         Constraint::Length(5),
         Constraint::Fill(1),
