@@ -191,11 +191,12 @@ impl Keeper {
         max_records: usize,
         max_bytes: usize,
     ) -> Result<Option<(Lane, Batch)>, SpoolError> {
-        if let ahead @ Ahead::Taken(..) = &mut *self.ahead()
-            && matches!(ahead, Ahead::Taken(of, to) if (*of, *to) == (lane, end))
         {
-            *ahead = Ahead::Wanted { max_records, max_bytes, sent: Some((lane, end)) };
-            return Ok(None);
+            let mut ahead = self.ahead();
+            if matches!(*ahead, Ahead::Taken(of, to) if (of, to) == (lane, end)) {
+                *ahead = Ahead::Wanted { max_records, max_bytes, sent: Some((lane, end)) };
+                return Ok(None);
+            }
         }
         let keeper = self.clone();
         self.with(move |spool| {
