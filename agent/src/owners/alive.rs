@@ -1,4 +1,4 @@
-//! Whether processes are still there, asked of all of them at once and without reading anything; and what `/proc/PID/stat` says.
+//! Whether processes are still there, asked of all of them at once and without reading anything.
 //!
 //! A pidfd (`pidfd_open(2)`) stands for one process, and never for another that has its PID later; it becomes readable when
 //! the process has ended, also before its parent has collected it. There is none where the kernel is older than 5.3, for a
@@ -28,34 +28,6 @@ pub fn ended<'f>(processes: impl Iterator<Item = (u32, &'f OwnedFd)>) -> HashSet
     let is_told = poll(&mut files, Some(&Timespec::default())).is_ok();
     let ended = |file: &PollFd<'_>| !is_told || !file.revents().is_empty();
     pids.into_iter().zip(&files).filter(|(_, file)| ended(file)).map(|(pid, _)| pid).collect()
-}
-
-/// The fields of `/proc/PID/stat` that matter here.
-#[derive(Debug, Eq, PartialEq)]
-pub struct Stat {
-    /// The program's name, as the kernel cuts it.
-    pub command: String,
-    /// PID of the parent.
-    pub parent: u32,
-    /// Clock ticks since boot.
-    pub started: u64,
-}
-
-impl Stat {
-    /// `pid (command) state ppid …`; the command may have any characters, parentheses and blanks too. `None` also for a
-    /// process that is dead and only not collected yet: whose first thread has ended, and no other one goes on.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (open, close) = (text.find('(')?, text.rfind(')')?);
-        let command = text.get(open + 1..close)?.to_owned();
-        // From here on: state is field 3 of proc(5), the parent 4, the number of threads 20, the start time 22.
-        let mut fields = text.get(close + 1..)?.split_ascii_whitespace();
-        let state = fields.next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let threads: u32 = fields.nth(15)?.parse().ok()?;
-        let started = fields.nth(1)?.parse().ok()?;
-        let is_dead = matches!(state, "Z" | "X" | "x") && threads <= 1;
-        (!is_dead).then_some(Self { command, parent, started })
-    }
 }
 
 #[cfg(test)]

@@ -30,12 +30,11 @@ use std::sync::Arc;
 
 use contador_schemas::owner::{Owner, OwnerKind};
 
-use super::alive::Stat;
 use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
 use super::{alive, claim, labels, slurm};
-use crate::sensors::kernel::{MAX_STAT_BYTES, read_at_once};
+use crate::sensors::kernel::Stat;
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
@@ -76,7 +75,7 @@ type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
 #[derive(Debug)]
 struct Known {
     /// Clock ticks since boot.
-    started: u64,
+    started: Option<u64>,
     /// Becomes readable when it has ended.
     pidfd: Option<OwnedFd>,
     found: Found,
@@ -204,10 +203,9 @@ impl ProcessOwners {
         (said, self.stat(pid).map_or(0, |stat| stat.parent))
     }
 
+    /// Of a process that lives.
     fn stat(&self, pid: u32) -> Option<Stat> {
-        let mut room = [0; MAX_STAT_BYTES];
-        let line = read_at_once(&self.proc.join(pid.to_string()).join("stat"), &mut room).ok()?;
-        Stat::parse(&String::from_utf8_lossy(line))
+        Stat::read(&self.proc, pid).filter(|stat| !stat.is_dead() && stat.started.is_some())
     }
 
     fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {

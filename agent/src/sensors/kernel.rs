@@ -1,17 +1,17 @@
-//! What the readers of the kernel share: files that are read again and again ([`KernelFile`]), why one could not be read
-//! ([`KernelError`]), and what such a reader hands on ([`KernelSample`]).
+//! What the readers of the kernel share: files that are read again and again ([`KernelFile`]), how a process is ([`Stat`]), why
+//! something could not be read ([`KernelError`]), and what such a reader hands on ([`KernelSample`]).
 
 mod file;
+mod stat;
 pub mod text;
 
 use std::path::{Path, PathBuf};
 
-pub use file::{KernelFile, read_at_once};
+pub use file::KernelFile;
+use file::read_at_once;
+pub use stat::Stat;
 
 use super::Measures;
-
-/// More than `/proc/PID/stat` has, in bytes: a name of at most 64, and numbers of at most 20 digits.
-pub const MAX_STAT_BYTES: usize = 2_048;
 
 /// What a reader saw at one instant.
 #[derive(Debug, Clone, Default, PartialEq)]

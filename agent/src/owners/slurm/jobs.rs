@@ -18,6 +18,7 @@ use super::{RUNNING, STATE, SUSPENDED};
 use crate::owners::claim::{Claim, Named, Part, Snapshot};
 use crate::owners::users::Users;
 use crate::owners::{NodeDevice, label};
+use crate::sensors::kernel::Stat;
 
 /// When a question is asked again, in milliseconds: where nothing has changed, where there was no answer, and where
 /// something has changed.
@@ -293,7 +294,7 @@ impl Job {
             self.processes.retain(|pid, _| group.pids.binary_search(pid).is_ok());
             for pid in &group.pids {
                 if !self.processes.contains_key(pid)
-                    && let Some((_, parent)) = stat(proc, *pid)
+                    && let Some(Stat { parent, .. }) = Stat::read(proc, *pid)
                 {
                     let is_task = group.pids.binary_search(&parent).is_err();
                     self.processes.insert(*pid, is_task);
@@ -316,7 +317,7 @@ impl Job {
         });
         self.unread = unread;
         let mut tasks = self.processes.iter().filter(|(_, is_task)| **is_task).map(|(pid, _)| *pid).peekable();
-        let is_stopped = |pid| stat(proc, pid).is_none_or(|(state, _)| matches!(state, 'T' | 't'));
+        let is_stopped = |pid| Stat::read(proc, pid).is_none_or(|stat| matches!(stat.state, 'T' | 't'));
         self.stopped = tasks.peek().is_some() && tasks.all(is_stopped);
     }
 
@@ -459,14 +460,6 @@ impl Job {
 fn index(got: &[Gres]) -> Vec<u32> {
     let of_devices = got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps"));
     of_devices.flat_map(|gres| gres.index.iter().copied()).collect()
-}
-
-/// State and parent of a process, from `/proc/PID/stat`.
-fn stat(proc: &Path, pid: u32) -> Option<(char, u32)> {
-    let text = fs::read(proc.join(pid.to_string()).join("stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
 fn read_environ(proc: &Path, pid: u32) -> Option<Vec<u8>> {

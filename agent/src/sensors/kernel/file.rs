@@ -88,7 +88,7 @@ impl KernelFile {
 ///
 /// # Errors
 /// When it cannot be opened or read.
-pub fn read_at_once<'b>(path: &Path, room: &'b mut [u8]) -> io::Result<&'b [u8]> {
+pub(super) fn read_at_once<'b>(path: &Path, room: &'b mut [u8]) -> io::Result<&'b [u8]> {
     let mut file = File::open(path)?;
     loop {
         match file.read(room) {

@@ -9,7 +9,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{ProcessInfo, ProcessUtilizationSample};
 
 use super::answer::{percent, reading, wide};
-use crate::sensors::kernel::{MAX_STAT_BYTES, read_at_once};
+use crate::sensors::kernel::Stat;
 use crate::sensors::sample::{GpuProcess, ProcessKind};
 use crate::sensors::{Number, Reading};
 
@@ -109,14 +109,7 @@ fn utilisation(
 /// True when `/proc/PID/stat` exists and is not that of a process that has ended and awaits its parent. A process
 /// whose first thread has ended while others go on is alive.
 fn is_alive(proc_root: &Path, pid: u32) -> bool {
-    let mut room = [0; MAX_STAT_BYTES];
-    let Ok(stat) = read_at_once(&proc_root.join(pid.to_string()).join("stat"), &mut room) else { return false };
-    // The command in parentheses can hold anything, parentheses too.
-    let stat = String::from_utf8_lossy(stat);
-    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
-    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    let threads = fields.get(17).and_then(|count| count.parse::<u32>().ok()).unwrap_or(1);
-    !(matches!(fields.first(), Some(&("Z" | "X" | "x"))) && threads <= 1)
+    Stat::read(proc_root, pid).is_some_and(|stat| !stat.is_dead())
 }
 
 #[cfg(test)]
