@@ -73,7 +73,7 @@ fn instants(all: &[(Kind, ExportMetricsServiceRequest)]) -> Vec<i64> {
 
 /// A checkpoint of a device that was seen until `until`, and not since.
 fn leave_device(state: &Path, until: i64) {
-    let research = Owner { department: "research".into(), ..Owner::default() };
+    let research = Owner { department: "research".into(), ..Owner::default() }.into();
     let mut ledger = Ledger::default();
     for instant_ms in [until - 2_000, until - 1_000, until] {
         let tick = Tick {

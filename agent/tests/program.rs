@@ -243,7 +243,7 @@ fn agent_events(received: &[ExportMetricsServiceRequest]) -> Vec<String> {
 /// A ledger of an agent that was killed longer ago than a device is waited for, while somebody held a device.
 fn leave_checkpoint(state: &Path) -> i64 {
     let killed = now_ms() - CLOSE_AFTER_MS - 3 * MINUTE_MS;
-    let research = Owner { department: "research".into(), ..Owner::default() };
+    let research = Owner { department: "research".into(), ..Owner::default() }.into();
     let mut ledger = Ledger::default();
     for second in 0..3 {
         let tick = Tick {

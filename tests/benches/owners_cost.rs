@@ -5,7 +5,7 @@
 //! anew for each tick, as the agent reads it once a second. Measured are, each by itself:
 //!
 //! - `owners`: whose each process is, who was given what, and who pays by 20 rules;
-//! - `join`: the samples of the GPUs joined with that;
+//! - `join`: the samples of the GPUs joined with that, and with who has ended;
 //! - `ledger`: and booked; `all of these`: the three together, which a tick takes;
 //! - `kubelet`: the message read, and joined with the pods (on a task of its own; without what it takes to transport it);
 //! - `slurm`: the same processes as eight jobs of Slurm, looked at (on the thread of `owners`, where there is a Slurm);
@@ -42,6 +42,7 @@ use contador_agent::owners::slurm::jobs::Jobs;
 use contador_agent::owners::{NodeDevice, ProcessOwners};
 use contador_agent::run::attribute::{self, Known};
 use contador_agent::run::ownership::Ownership;
+use contador_agent::run::schedulers;
 use contador_agent::sensors::{GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
 use contador_schemas::mapping::Rules;
 use contador_schemas::names;
@@ -180,6 +181,7 @@ impl<'f> Node<'f> {
             let start = cpu_us();
             let known = owners.at(ts_ms, self.pids.clone(), vec![Arc::new(snapshot)], Arc::clone(&self.devices));
             let resolved = cpu_us();
+            assert_eq!(schedulers::ends(&known.snapshots, &known.devices).len(), 0);
             let known_of = Known { owners: &known.owners, claims: &known.claims, fresh: true };
             let ticks: Vec<_> =
                 samples.iter().map(|sample| attribute::tick(sample, &[], true, known_of, false).unwrap()).collect();

@@ -12,7 +12,7 @@ use contador_agent::owners::claim::Part;
 use contador_agent::owners::kubernetes::messages::{ContainerDevices, ContainerResources, PodResources};
 use contador_agent::owners::kubernetes::{Kubernetes, Options};
 use contador_agent::owners::slurm::jobs::{Jobs, Question};
-use contador_agent::owners::{DeviceId, ProcessOwners};
+use contador_agent::owners::{DeviceId, Identified, ProcessOwners};
 use contador_agent::run::attribute::{self, Claims, Known};
 use contador_agent::sensors::{Gpus, NvmlLibrary};
 use contador_schemas::names;
@@ -102,13 +102,13 @@ fn d8_pods_that_share_a_device_have_it_between_them() {
         Simulator::new(&format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 71\n{processes}"));
     let kernel = Kernel::new();
     (501..504).for_each(|pid| kernel.process(pid, &[]));
-    let pod = |name: &str| Owner { namespace: "ml".into(), pod: name.into(), ..Owner::default() };
+    let pod = |name: &str| Identified::from(Owner { namespace: "ml".into(), pod: name.into(), ..Owner::default() });
     let third = Part::Ppm(333_333);
     let cases = [[Part::Even; 3], [third; 3], [Part::Ppm(714_000); 3], [third, third, Part::Even]];
     for (parts, case) in cases.into_iter().zip(0_u64..) {
         let given = parts.into_iter().zip(["a", "b", "c"]).map(|(part, name)| (part, pod(name))).collect();
         let claims = Claims::from([(DEVICE.to_owned(), given)]);
-        let stranger = Owner { user: "root".into(), command: "top".into(), ..Owner::default() };
+        let stranger = Identified::from(Owner { user: "root".into(), command: "top".into(), ..Owner::default() });
         let owners = HashMap::from([(501, pod("a")), (502, pod("b")), (503, stranger.clone())]);
         let known = Known { owners: &owners, claims: &claims, fresh: true };
         let mut gpus = Gpus::open(&NvmlLibrary::at(simulator.path()), &kernel.path()).unwrap();

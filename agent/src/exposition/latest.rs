@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contador_schemas::names;
-use contador_schemas::owner::Owner;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
 use crate::outbox::encode::infos;
+use crate::owners::Identified;
 use crate::sensors::{GpuIdentity, Measures};
 
 /// How many intervals a value is shown for after it was measured, and for how long at least.
@@ -85,7 +85,7 @@ struct Stream {
     is_device: bool,
     measures: Arc<Measures>,
     /// Who holds the device.
-    holders: Arc<Vec<Owner>>,
+    holders: Arc<Vec<Identified>>,
     /// When it was last asked with success; never, if it never was.
     answered: Option<Instant>,
     /// When something was last put in.
@@ -115,7 +115,7 @@ pub struct Fresh {
     /// What was measured.
     pub measures: Arc<Measures>,
     /// Who holds the device.
-    pub holders: Arc<Vec<Owner>>,
+    pub holders: Arc<Vec<Identified>>,
 }
 
 impl Latest {
@@ -164,7 +164,7 @@ impl Latest {
     }
 
     /// Takes over who holds a device that has been measured.
-    pub fn hold<'o>(&self, uuid: &str, holders: impl Iterator<Item = &'o Owner> + Clone) {
+    pub fn hold<'o>(&self, uuid: &str, holders: impl Iterator<Item = &'o Identified> + Clone) {
         let mut state = self.state();
         let Some(stream) = state.streams.get_mut(uuid) else { return };
         if !stream.holders.iter().eq(holders.clone()) {

@@ -149,7 +149,7 @@ fn d15_values_expire_and_their_age_stays() {
     let (latest, start) = (Latest::new(Duration::from_secs(1)), Instant::now());
     split(&latest, start);
     latest.sensor("host", measures(&[(names::CPU_COUNT, &[], Number::Whole(8))]), start, Duration::ZERO);
-    latest.hold(GPU, [Owner { department: "research".into(), ..Owner::default() }].iter());
+    latest.hold(GPU, [Owner { department: "research".into(), ..Owner::default() }.into()].iter());
     let at = |seconds| start + Duration::from_secs(seconds);
     let fresh = text(&latest, at(4), false);
     assert_eq!(lines(&fresh, "hw_power_watts").len(), 1);
@@ -182,10 +182,8 @@ fn d15_values_expire_and_their_age_stays() {
 fn each_owner_that_holds_a_device_now_has_a_series_and_no_other() {
     let (latest, now) = (Latest::new(Duration::from_secs(1)), Instant::now());
     split(&latest, now);
-    let (research, sales) = (
-        Owner { department: "research".into(), user: "ana".into(), ..Owner::default() },
-        Owner { department: "sales".into(), pod: "chat-0".into(), ..Owner::default() },
-    );
+    let research = Owner { department: "research".into(), user: "ana".into(), ..Owner::default() }.into();
+    let sales = Owner { department: "sales".into(), pod: "chat-0".into(), ..Owner::default() }.into();
     latest.hold(GPU, [&research, &sales].into_iter());
     let shared = text(&latest, now, false);
     let id = research.id();
@@ -197,7 +195,7 @@ fn each_owner_that_holds_a_device_now_has_a_series_and_no_other() {
     assert!(lines(&shared, "hw_power_watts").iter().all(|line| !line.contains("research")), "a series of the device");
     latest.hold(GPU, [&sales].into_iter());
     assert_eq!(lines(&text(&latest, now, false), "contador_gpu_owner_info").len(), 1);
-    let unattributed = Owner::of_kind(OwnerKind::Unattributed);
+    let unattributed = Owner::of_kind(OwnerKind::Unattributed).into();
     latest.hold(GPU, [&unattributed].into_iter());
     assert!(text(&latest, now, false).contains(r#"contador_owner_kind="unattributed"} 1"#));
     latest.hold(GPU, [].into_iter());

@@ -106,7 +106,7 @@ fn held_but_idle_is_when_the_device_is_known_to_have_no_work() {
 }
 
 fn tick(instant_ms: i64, holder: Option<&str>, energy_mj: u64) -> Tick {
-    let owner = holder.map(|name| Owner { department: name.into(), ..Owner::default() });
+    let owner = holder.map(|name| Owner { department: name.into(), ..Owner::default() }.into());
     Tick {
         device: "GPU-1".into(),
         simulated: false,

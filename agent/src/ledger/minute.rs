@@ -126,7 +126,7 @@ impl OpenMinute {
         weights.push(idle);
         let share = apportion(piece.share, &weights);
         for (index, holder) in holders.iter().enumerate() {
-            let account = self.account(holder.id, || holder.owner.clone());
+            let account = self.account(holder.owner.id(), || Owner::clone(&holder.owner));
             account.held_ms += piece.length_ms;
             account.add([share[index], busy[index], energy[index]]);
             account.memory_mib_ms =

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::slices::{Board, Slices, weights};
 use super::tick::holders;
 use super::*;
+use crate::owners::Identified;
 use crate::owners::claim::Part;
 
 /// Sums of fractions are known to this part of a unit, from below and from above.
@@ -62,7 +63,7 @@ pub fn owner(who: u8) -> Owner {
 }
 
 fn held_by(used: &Use) -> Vec<Holder> {
-    let owners: Vec<Owner> = (0..8).map(owner).collect();
+    let owners: Vec<Identified> = (0..8).map(|who| owner(who).into()).collect();
     let of = |who: u8| &owners[usize::from(who)];
     let given = used.given.iter().map(|(who, ppm)| (ppm.map_or(Part::Even, Part::Ppm), of(*who)));
     holders(given, used.processes.iter().map(|(who, sm)| (of(*who), u64::from(*who) << 20, sm.map(f64::from))))

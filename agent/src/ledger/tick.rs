@@ -1,11 +1,11 @@
 //! What one device looked like at one instant.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use contador_schemas::owner::Owner;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::owners::Identified;
 use crate::owners::claim::{Part, complete, is_work_of};
 
 /// Parts per million in one.
@@ -14,10 +14,8 @@ pub const PPM: u32 = 1_000_000;
 /// One owner's hold of a device at an instant.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Holder {
-    /// [`Owner::id`], kept because it takes a hash to compute.
-    pub id: Uuid,
     /// Who.
-    pub owner: Owner,
+    pub owner: Identified,
     /// What part of the device's time it has; `None`: none, since its processes are there and the device was given to others.
     #[serde(default = "even")]
     pub part: Option<Part>,
@@ -68,10 +66,10 @@ pub struct Tick {
 
 impl Tick {
     /// Who holds the device, or an instance of it, each once.
-    pub fn owners(&self) -> Vec<&Owner> {
+    pub fn owners(&self) -> Vec<&Identified> {
         let parts = self.split.iter().flatten().flat_map(|instance| &instance.holders);
-        let all: BTreeMap<Uuid, &Owner> =
-            self.holders.iter().chain(parts).map(|holder| (holder.id, &holder.owner)).collect();
+        let all: BTreeMap<Uuid, &Identified> =
+            self.holders.iter().chain(parts).map(|holder| (holder.owner.id(), &holder.owner)).collect();
         all.into_values().collect()
     }
 }
@@ -80,40 +78,39 @@ impl Tick {
 /// 100 percent. Who was given it twice has both parts. Who only has processes there has an even part when nobody was given
 /// the device, and none when others were. Whose processes are those of a pod or a job that was given it, is that one holder.
 pub fn holders<'o>(
-    given: impl IntoIterator<Item = (Part, &'o Owner)>,
-    processes: impl IntoIterator<Item = (&'o Owner, u64, Option<f64>)>,
+    given: impl IntoIterator<Item = (Part, &'o Identified)>,
+    processes: impl IntoIterator<Item = (&'o Identified, u64, Option<f64>)>,
 ) -> Vec<Holder> {
-    // A hash for each owner, and not for each process.
-    let mut found: HashMap<&Owner, Found<'_>> = HashMap::new();
+    let mut found: BTreeMap<Uuid, Found<'o>> = BTreeMap::new();
     for (part, owner) in given {
-        let part_of = &mut found.entry(owner).or_default().part;
+        let part_of = &mut found.entry(owner.id()).or_insert_with(|| Found::new(owner, None)).part;
         *part_of = Some(part_of.map_or(part, |before| both(before, part)));
     }
     let otherwise = found.is_empty().then_some(Part::Even);
-    let given: Vec<&Owner> = found.keys().copied().collect();
+    let given: Vec<&Identified> = found.values().map(|found| found.owner).collect();
     for (owner, memory_bytes, sm_percent) in processes {
         let sm_ppm = sm_percent.map(|percent| u64::from(ppm(percent / 100.0)));
-        let holder = if found.contains_key(owner) { owner } else { holder_of(owner, &given).unwrap_or(owner) };
-        let found = found.entry(holder).or_insert_with(|| Found { part: otherwise, ..Found::default() });
+        let holder = if found.contains_key(&owner.id()) { owner } else { holder_of(owner, &given).unwrap_or(owner) };
+        let found = found.entry(holder.id()).or_insert_with(|| Found::new(owner, otherwise));
         found.bytes = found.bytes.saturating_add(memory_bytes);
         found.sm_ppm = found.sm_ppm.zip(sm_ppm).map(|(sum, more)| sum + more);
         if holder != owner {
             found.processes.push(owner);
         }
     }
-    let mut holders: Vec<Holder> = found
-        .into_iter()
-        .map(|(owner, Found { part, bytes, sm_ppm, processes })| {
-            let owner = complete(owner, &processes);
-            Holder { id: owner.id(), owner, part, memory_mib: bytes >> 20, sm_ppm }
-        })
-        .collect();
-    holders.sort_by_key(|holder| holder.id);
+    let holder = |Found { owner, part, bytes, sm_ppm, processes }| Holder {
+        owner: complete(owner, &processes),
+        part,
+        memory_mib: bytes >> 20,
+        sm_ppm,
+    };
+    let mut holders: Vec<Holder> = found.into_values().map(holder).collect();
+    holders.sort_by_key(|holder| holder.owner.id());
     holders
 }
 
 /// Who was given the device, of those, that a process of this owner is of: the one with its container, or the only one.
-fn holder_of<'o>(process: &Owner, given: &[&'o Owner]) -> Option<&'o Owner> {
+fn holder_of<'o>(process: &Identified, given: &[&'o Identified]) -> Option<&'o Identified> {
     let mut fit = given.iter().copied().filter(|given| is_work_of(process, given));
     let first = fit.next()?;
     match fit.next() {
@@ -124,16 +121,17 @@ fn holder_of<'o>(process: &Owner, given: &[&'o Owner]) -> Option<&'o Owner> {
 
 /// What is known of one holder.
 struct Found<'o> {
+    owner: &'o Identified,
     part: Option<Part>,
     bytes: u64,
     sm_ppm: Option<u64>,
     /// Owners of his processes that say more, or less, than he.
-    processes: Vec<&'o Owner>,
+    processes: Vec<&'o Identified>,
 }
 
-impl Default for Found<'_> {
-    fn default() -> Self {
-        Self { part: None, bytes: 0, sm_ppm: Some(0), processes: Vec::new() }
+impl<'o> Found<'o> {
+    fn new(owner: &'o Identified, part: Option<Part>) -> Self {
+        Self { owner, part, bytes: 0, sm_ppm: Some(0), processes: Vec::new() }
     }
 }
 
@@ -154,16 +152,18 @@ pub fn ppm(ratio: f64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use contador_schemas::owner::Owner;
+
     use super::*;
 
-    fn owner(department: &str) -> Owner {
-        Owner { department: department.into(), ..Owner::default() }
+    fn owner(department: &str) -> Identified {
+        Owner { department: department.into(), ..Owner::default() }.into()
     }
 
     /// What each holder has, by rising name.
-    fn found(given: &[(Part, &Owner)], processes: &[(&Owner, u64, Option<f64>)]) -> Vec<(String, Holder)> {
+    fn found(given: &[(Part, &Identified)], processes: &[(&Identified, u64, Option<f64>)]) -> Vec<(String, Holder)> {
         let holders = holders(given.iter().copied(), processes.iter().copied());
-        assert!(holders.is_sorted_by(|one, other| one.id < other.id));
+        assert!(holders.is_sorted_by(|one, other| one.owner.id() < other.owner.id()));
         let mut named: Vec<_> = holders.into_iter().map(|holder| (holder.owner.label(), holder)).collect();
         named.sort_by(|one, other| one.0.cmp(&other.0));
         named

@@ -119,9 +119,8 @@ impl Timeline {
             self.interrupted = true;
         }
         let rise = Rise { from_ms: self.covered_ms, to_ms: now, energy_mj: rise };
-        let parts = tick.split.iter().flatten().flat_map(|instance| &instance.holders);
-        let holders: Vec<&Owner> = tick.holders.iter().chain(parts).map(|holder| &holder.owner).collect();
-        let is_gone = |owner: &Owner| !holders.iter().any(|holder| is_same_work(holder, owner));
+        let parts = || tick.split.iter().flatten().flat_map(|instance| &instance.holders);
+        let is_gone = |owner: &Owner| !tick.holders.iter().chain(parts()).any(|held| is_same_work(&held.owner, owner));
         ends.retain(|(_, owner, _)| !self.interrupted && is_gone(owner));
         ends.sort_by_key(|(.., at_ms)| *at_ms);
         for (instance, owner, at_ms) in ends {
@@ -278,6 +277,7 @@ mod tests {
 
     use super::*;
     use crate::ledger::tick::holders;
+    use crate::owners::Identified;
     use crate::owners::claim::Part;
 
     /// The start of a minute.
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn held_by(names: &[&str]) -> Vec<Holder> {
-        let owners: Vec<Owner> = names.iter().map(|name| pod(name)).collect();
+        let owners: Vec<Identified> = names.iter().map(|name| pod(name).into()).collect();
         holders(owners.iter().map(|owner| (Part::Even, owner)), [])
     }
 
@@ -354,8 +354,8 @@ mod tests {
 
     #[test]
     fn an_end_is_that_of_the_pod_whoever_pays_for_it() {
-        let labelled = Owner { project: "p".into(), ..pod("a") };
-        let held = holders([(Part::Even, &pod("a"))], [(&labelled, 0, None)]);
+        let labelled = Owner { project: "p".into(), ..pod("a") }.into();
+        let held = holders([(Part::Even, &pod("a").into())], [(&labelled, 0, None)]);
         assert_eq!(held.len(), 1);
         let minutes = play(vec![
             (Tick { holders: held, ..tick(0, &[]) }, vec![]),

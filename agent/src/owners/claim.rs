@@ -11,7 +11,7 @@ use contador_schemas::mapping::TARGETS;
 use contador_schemas::owner::Owner;
 use serde::{Deserialize, Serialize};
 
-use super::DeviceId;
+use super::{DeviceId, Identified};
 
 /// Somebody, as the source that told of him knows him.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -135,8 +135,11 @@ fn is_untold_pod(process: &Owner) -> bool {
 
 /// Who holds what was given to `given` and is used by processes of these owners: who pays is what an environment says of them, and
 /// the rules of him do not, as long as they don't contradict each other.
-pub fn complete(given: &Owner, processes: &[&Owner]) -> Owner {
-    let mut owner = given.clone();
+pub fn complete(given: &Identified, processes: &[&Identified]) -> Identified {
+    if processes.is_empty() {
+        return given.clone();
+    }
+    let mut owner = Owner::clone(given);
     let paying = given.attributes().into_iter().enumerate().filter(|(_, (name, _))| TARGETS.contains(name));
     for (place, (name, known)) in paying {
         // The rules know less of a pod that is known by its UID alone.
@@ -148,7 +151,7 @@ pub fn complete(given: &Owner, processes: &[&Owner]) -> Owner {
             owner.set(name, first);
         }
     }
-    owner
+    if owner == **given { given.clone() } else { owner.into() }
 }
 
 #[cfg(test)]
@@ -189,13 +192,13 @@ mod tests {
         let snapshot = Arc::new(snapshot);
         let mut owners = ProcessOwners::new(proc.to_owned(), proc.join("passwd"));
         let found = owners.resolve(pids, 0, &[Arc::clone(&snapshot)]);
-        let payer = |named: &Named| mapping::apply(&config.rules, named.clone()).owner;
-        let given: Vec<(Part, Owner)> =
+        let payer = |named: &Named| Identified::from(mapping::apply(&config.rules, named.clone()).owner);
+        let given: Vec<(Part, Identified)> =
             snapshot.claims.iter().map(|claim| (claim.part, payer(&claim.holder))).collect();
-        let processes: Vec<Owner> = pids.iter().map(|pid| payer(&found[pid])).collect();
+        let processes: Vec<Identified> = pids.iter().map(|pid| payer(&found[pid])).collect();
         let processes = processes.iter().map(|owner| (owner, 1 << 20, None));
         let held = holders(given.iter().map(|(part, owner)| (*part, owner)), processes);
-        held.into_iter().map(|holder| (holder.owner, holder.part, holder.memory_mib)).collect()
+        held.into_iter().map(|holder| (holder.owner.into(), holder.part, holder.memory_mib)).collect()
     }
 
     #[test]
@@ -295,7 +298,9 @@ mod tests {
             ..Owner::default()
         };
         let count = |given: &[&Owner], process: &Owner| {
-            holders(given.iter().map(|owner| (Part::Even, *owner)), [(process, 0, None)]).len() - given.len()
+            let given: Vec<Identified> = given.iter().map(|owner| Identified::from(Owner::clone(owner))).collect();
+            let process = process.clone().into();
+            holders(given.iter().map(|owner| (Part::Even, owner)), [(&process, 0, None)]).len() - given.len()
         };
         let (main, side, other) = (pod("a", "main"), pod("a", "side"), pod("b", "main"));
         let untold = Owner { pod: UID.into(), container: ID[..12].into(), ..Owner::default() };

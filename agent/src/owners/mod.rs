@@ -4,12 +4,13 @@
 //! [`slurm`] finds the jobs of this node. [`process`] asks the kernel for a process's ancestors, environment and control group,
 //! as long as it is [`alive`]: [`labels`] reads from an environment what `contador-agent exec` or `OTEL_RESOURCE_ATTRIBUTES` say, [`label`] says what one
 //! may be, [`cgroup`] reads whose work a control group is, and [`users`] names who runs it when nothing does. [`mapping`] finds
-//! who pays for whoever was found.
+//! who pays for whoever was found, and [`identified`] is he with his id.
 
 pub mod alive;
 pub mod cgroup;
 pub mod claim;
 pub mod device_id;
+pub mod identified;
 pub mod kubernetes;
 pub mod label;
 pub mod labels;
@@ -19,4 +20,5 @@ pub mod slurm;
 pub mod users;
 
 pub use device_id::{DeviceId, NodeDevice};
+pub use identified::Identified;
 pub use process::ProcessOwners;

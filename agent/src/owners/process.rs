@@ -10,8 +10,9 @@
 //!
 //! Most of it is at each call as it was at the one before, so answers are kept:
 //!
-//! - that it is still the same process is asked at each call: of its pidfd ([`super::alive`]), of all processes at once; where
-//!   there is none, `/proc/PID/stat` is read for its start time. So a reused PID is a new process.
+//! - that it is still the same process is asked at each call: of the pidfds of all at once ([`super::alive`]); where there is
+//!   none, `/proc/PID/stat` is read for its start time. So a reused PID is a new process. When all is as it was, nothing else
+//!   is done.
 //! - what its labels say is kept as long as it lives: an environment that named an owner once is not asked again.
 //! - of all others, also where nothing could be found out, the whole answer is looked up again after a while, since an `exec`
 //!   may have brought labels, and a scheduler may have moved it to another group: a look reads the environments of the process
@@ -23,30 +24,31 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use contador_schemas::owner::{Owner, OwnerKind};
 
+use super::alive::Watched;
 use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
-use super::{alive, claim, labels, slurm};
+use super::{claim, labels, slurm};
 use crate::sensors::kernel::Stat;
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
+
+/// Most processes whose end is told by an open file: there is a limit of those, often 1,024.
+const MAX_WATCHED: usize = 256;
 
 /// Most of an environment that is read, in bytes.
 const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 
 /// Most of the list of control groups that is read, in bytes.
 const MAX_CGROUP_BYTES: u64 = 64 << 10;
-
-/// Most processes of which a pidfd is kept open: there is a limit of open files, often 1,024.
-const MAX_PIDFDS: usize = 256;
 
 /// Characters of a container's id that name it, as runtimes show it.
 const SHORT_ID: usize = 12;
@@ -62,12 +64,21 @@ const MAX_UNLABELLED_MS: i64 = 16 * UNLABELLED_MS;
 pub struct ProcessOwners {
     proc: PathBuf,
     users: Users,
+    watched: Watched,
     known: HashMap<u32, Known>,
     /// What schedulers had said at the last call.
     told: Vec<Arc<Snapshot>>,
+    /// What it was asked, and what it answered.
+    asked: Vec<u32>,
+    owners: Owners,
+    /// From when until when, Unix milliseconds, that is the answer if no process ends; `None`: if one has to look again anyway.
+    settled: Option<Range<i64>>,
     calls: u64,
     looks: u64,
 }
+
+/// By PID, whose a process is.
+pub type Owners = Arc<HashMap<u32, Arc<Named>>>;
 
 /// What the ancestors of the processes of one call say: by PID, the owner that one names and who its parent is.
 type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
@@ -76,8 +87,8 @@ type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
 struct Known {
     /// Clock ticks since boot.
     started: Option<u64>,
-    /// Becomes readable when it has ended.
-    pidfd: Option<OwnedFd>,
+    /// Whether its end is told.
+    is_watched: bool,
     found: Found,
     /// When it was found out, Unix milliseconds.
     found_ms: i64,
@@ -103,56 +114,89 @@ struct Found {
 impl ProcessOwners {
     /// Looks under `proc` (`/proc`); names of users are in `passwd` (`/etc/passwd`).
     pub fn new(proc: PathBuf, passwd: PathBuf) -> Self {
-        Self { proc, users: Users::new(passwd), known: HashMap::new(), told: Vec::new(), calls: 0, looks: 0 }
+        Self {
+            watched: Watched::new(proc.clone(), MAX_WATCHED),
+            proc,
+            users: Users::new(passwd),
+            known: HashMap::new(),
+            told: Vec::new(),
+            asked: Vec::new(),
+            owners: Owners::default(),
+            settled: None,
+            calls: 0,
+            looks: 0,
+        }
     }
 
     /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds), where `schedulers` have told last
-    /// whose the works of this node are. What is known of other processes is forgotten.
-    pub fn resolve(&mut self, pids: &[u32], now_ms: i64, schedulers: &[Arc<Snapshot>]) -> HashMap<u32, Arc<Named>> {
-        let pidfds = || self.known.iter().filter_map(|(pid, known)| Some((*pid, known.pidfd.as_ref()?)));
-        let (ended, mut room) = (alive::ended(pidfds()), MAX_PIDFDS.saturating_sub(pidfds().count()));
-        ended.iter().for_each(|pid| _ = self.known.remove(pid));
+    /// whose the works of this node are. What is known of other processes is forgotten. The same answer is the same [`Arc`].
+    pub fn resolve(&mut self, pids: &[u32], now_ms: i64, schedulers: &[Arc<Snapshot>]) -> Owners {
+        let ended = self.watched.take_ended();
         let is_told = has_same_works(&self.told, schedulers);
+        self.told = schedulers.to_vec();
+        let is_settled = self.settled.as_ref().is_some_and(|settled| settled.contains(&now_ms));
+        if !(is_settled && is_told && ended.is_empty() && self.asked == pids) {
+            ended.iter().for_each(|pid| _ = self.known.remove(pid));
+            let owners = self.look(pids, now_ms, is_told);
+            if owners.len() != self.owners.len()
+                || !owners.iter().all(|(pid, named)| is_same(self.owners.get(pid), named))
+            {
+                self.owners = Arc::new(owners);
+            }
+            pids.clone_into(&mut self.asked);
+            self.settled = self.settled();
+        }
+        Arc::clone(&self.owners)
+    }
+
+    /// The owner of each process, where something may be another than before.
+    fn look(&mut self, pids: &[u32], now_ms: i64, is_told: bool) -> HashMap<u32, Arc<Named>> {
         let (mut owners, mut ancestors) = (HashMap::with_capacity(pids.len()), Ancestors::new());
         self.calls += 1;
         for &pid in pids {
-            let is_known = |known: &Known| known.call == self.calls || (known.pidfd.is_some() && !known.is_due(now_ms));
+            let is_known = |known: &Known| known.call == self.calls || (known.is_watched && !known.is_due(now_ms));
             if !self.known.get(&pid).is_some_and(is_known) {
                 let before = self.known.remove(&pid);
-                let Some(found) = self.find(pid, before, now_ms, &mut ancestors, &mut room) else { continue };
+                let Some(found) = self.find(pid, before, now_ms, &mut ancestors) else {
+                    self.watched.forget(pid);
+                    continue;
+                };
                 self.known.insert(pid, found);
             }
             let Some(known) = self.known.get_mut(&pid) else { continue };
             if known.call == 0 || (!is_told && known.call != self.calls) {
-                known.name(&mut self.users, schedulers);
+                known.name(&mut self.users, &self.told);
             }
             known.call = self.calls;
             owners.extend(known.named.clone().map(|named| (pid, named)));
         }
-        self.known.retain(|_, known| known.call == self.calls);
-        self.told = schedulers.to_vec();
+        for (pid, _) in self.known.extract_if(|_, known| known.call != self.calls) {
+            self.watched.forget(pid);
+        }
         owners
     }
 
+    /// See the field.
+    fn settled(&self) -> Option<Range<i64>> {
+        let mut settled = i64::MIN..i64::MAX;
+        for pid in &self.asked {
+            let known = self.known.get(pid).filter(|known| known.is_watched)?;
+            if let Some(holds_ms) = known.holds_ms {
+                settled.start = settled.start.max(known.found_ms);
+                settled.end = settled.end.min(known.found_ms.saturating_add(holds_ms));
+            }
+        }
+        Some(settled)
+    }
+
     /// What is known of a process that may be another one than `before`; `None` when it does not exist.
-    fn find(
-        &mut self,
-        pid: u32,
-        mut before: Option<Known>,
-        now_ms: i64,
-        ancestors: &mut Ancestors,
-        room: &mut usize,
-    ) -> Option<Known> {
-        let pidfd = match &mut before {
-            Some(known) => known.pidfd.take(),
-            // Before anything is read: so that is of its process, or of one that comes when it has ended.
-            None if *room > 0 => alive::pidfd(&self.proc, pid).inspect(|_| *room -= 1),
-            None => None,
-        };
+    fn find(&mut self, pid: u32, before: Option<Known>, now_ms: i64, ancestors: &mut Ancestors) -> Option<Known> {
+        // Before anything is read: so that is of its process, or of one that comes when it has ended.
+        let is_watched = self.watched.watch(pid);
         let stat = self.stat(pid)?;
         let is_same = |known: &Known| known.started == stat.started && !known.is_due(now_ms);
         if before.as_ref().is_some_and(is_same) {
-            return before;
+            return before.map(|known| Known { is_watched, ..known });
         }
         let found = self.look_up(pid, &stat, ancestors);
         // What has brought no labels so far is ever less likely to bring some.
@@ -161,7 +205,7 @@ impl ProcessOwners {
             again.and_then(|known| known.holds_ms).map_or(UNLABELLED_MS, |held| (2 * held).min(MAX_UNLABELLED_MS));
         let holds_ms = found.said.is_none().then_some(longer);
         let named = before.and_then(|known| known.named);
-        Some(Known { started: stat.started, pidfd, found, found_ms: now_ms, holds_ms, named, call: 0 })
+        Some(Known { started: stat.started, is_watched, found, found_ms: now_ms, holds_ms, named, call: 0 })
     }
 
     /// How often a process was looked up so far, as opposed to known.
@@ -256,6 +300,11 @@ impl Found {
         }
         Some(named)
     }
+}
+
+/// Whether it was this before.
+pub fn is_same(known: Option<&Arc<Named>>, named: &Arc<Named>) -> bool {
+    known.is_some_and(|known| Arc::ptr_eq(known, named))
 }
 
 /// Whether both say the same of works.

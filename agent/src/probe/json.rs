@@ -7,6 +7,7 @@ use contador_schemas::mapping::Decision;
 use contador_schemas::owner::Owner;
 
 use super::{Asked, ProbeReport};
+use crate::owners::Identified;
 use crate::owners::claim::Part;
 use crate::run::attribute;
 
@@ -52,7 +53,7 @@ pub fn render_json(report: &ProbeReport) -> Value {
     };
     let sensors: Map<String, Value> =
         report.sensors.iter().map(|(name, asked)| ((*name).to_owned(), shown(asked))).collect();
-    let mut pids: Vec<(&u32, &Owner)> = report.processes.iter().collect();
+    let mut pids: Vec<(&u32, &Identified)> = report.processes.iter().collect();
     pids.sort_by_key(|(pid, _)| **pid);
     let processes: Map<String, Value> =
         pids.into_iter().map(|(pid, of)| (pid.to_string(), owner(report, of))).collect();

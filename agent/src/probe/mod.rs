@@ -30,6 +30,7 @@ use contador_schemas::owner::Owner;
 pub use json::render_json;
 pub use table::{render_painted, render_table};
 
+use crate::owners::Identified;
 use crate::run::attribute::{self, Claims};
 use crate::sensors::nvml::topology::Topology;
 use crate::sensors::{GpuIdentity, GpuSample, Measures, Reading};
@@ -81,7 +82,7 @@ pub struct ProbeReport {
     /// Why a scheduler does not tell who holds what.
     pub silent: Vec<String>,
     /// Whose each process is that holds a device.
-    pub processes: HashMap<u32, Owner>,
+    pub processes: HashMap<u32, Identified>,
     /// What decided who pays for an owner; several, where he was found in several ways.
     pub decided: Decided,
 }
@@ -124,8 +125,8 @@ impl ProbeReport {
     }
 
     /// Who was given a device and has no process there, as far as processes are known.
-    fn without_process<'r>(&'r self, sample: &'r GpuSample) -> impl Iterator<Item = &'r Owner> {
-        let processes: Vec<&Owner> = sample
+    fn without_process<'r>(&'r self, sample: &'r GpuSample) -> impl Iterator<Item = &'r Identified> {
+        let processes: Vec<&Identified> = sample
             .processes
             .value()
             .into_iter()

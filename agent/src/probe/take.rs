@@ -11,9 +11,9 @@ use super::gpus::GpuThreads;
 use super::{Asked, Decided, ProbeReport};
 use crate::config::Config;
 use crate::errors::chain;
-use crate::owners::ProcessOwners;
-use crate::owners::claim::{Claim, Snapshot};
+use crate::owners::claim::{Claim, Named, Snapshot};
 use crate::owners::mapping::{self, Mapped};
+use crate::owners::{Identified, ProcessOwners};
 use crate::run::attribute::{self, Known};
 use crate::run::clock::now_ms;
 use crate::run::kernel::{KernelAnswer, KernelSensor, kernel_sensors};
@@ -91,8 +91,8 @@ impl Prober {
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let told = by.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let found = owners.resolve(&pids, ts_ms, &told).into_iter();
-                found.map(|(pid, named)| (pid, mapping::apply(&rules, Arc::unwrap_or_clone(named)))).collect()
+                let found = owners.resolve(&pids, ts_ms, &told);
+                found.iter().map(|(pid, named)| (*pid, mapping::apply(&rules, Named::clone(named)))).collect()
             }
         })?;
         let schedulers = Schedulers::start(config).map_err(std::io::Error::other)?;
@@ -165,16 +165,16 @@ impl Prober {
             let Mapped { owner, decision } = mapping::apply(&self.rules, holder.clone());
             decided.entry(owner).or_default().insert(decision);
         }
-        let processes = mapped.into_iter().map(|(pid, mapped)| (pid, mapped.owner)).collect();
+        let processes = mapped.into_iter().map(|(pid, mapped)| (pid, mapped.owner.into())).collect();
         let claims = schedulers::claims(&told, &self.schedulers.devices(), &self.rules);
         let known = Known { owners: &processes, claims: &claims, fresh: true };
         let held = devices.iter().filter_map(|(_, sample)| {
             let holders = attribute::held(sample, attribute::given_of(sample, &claims), known, true)?;
-            Some(holders.into_iter().map(|holder| (sample.uuid.clone(), holder.owner)))
+            Some(holders.into_iter().map(|holder| (sample.uuid.clone(), holder.owner.into())))
         });
         let owners: Vec<_> = held.flatten().collect();
         let shown = |owner: &Owner| owners.iter().any(|(_, held)| held == owner);
-        decided.retain(|owner, _| shown(owner) || processes.values().any(|of| of == owner));
+        decided.retain(|owner, _| shown(owner) || processes.values().any(|of: &Identified| **of == *owner));
         Ok(ProbeReport {
             node: self.node.clone(),
             ts_ms,

@@ -155,7 +155,7 @@ fn report(gpus: u32, simulated: bool) -> ProbeReport {
             ("host", (Duration::from_secs(1), earlier)),
         ]),
         owners: vec![(first.clone(), owner("llm-chat")), (first, owner("ranking"))],
-        processes: HashMap::from([(4_711, owner("llm-chat"))]),
+        processes: HashMap::from([(4_711, owner("llm-chat").into())]),
         decided: Decided::new(),
     }
 }
@@ -459,7 +459,7 @@ fn firmware_and_topology_are_a_line_each() {
 fn who_was_given_a_gpu_and_has_no_process_is_said() {
     let mut report = report(1, false);
     let first = "GPU-00000000-1111-2222-3333-444444444444";
-    let given = vec![(Part::Even, owner("llm-chat")), (Part::Ppm(250_000), owner("ranking"))];
+    let given = vec![(Part::Even, owner("llm-chat").into()), (Part::Ppm(250_000), owner("ranking").into())];
     report.given.insert(first.to_owned(), given);
     report.silent.push("kubelet at /k: no answer within 2 s (for 0 s)".to_owned());
     let text = render_table(&report, 80);

@@ -18,23 +18,24 @@ use contador_schemas::owner::{Owner, OwnerKind};
 
 use crate::ledger::slices::{self, Board, Slices};
 use crate::ledger::tick::{Holder, Instance, Tick, holders, ppm};
+use crate::owners::Identified;
 use crate::owners::claim::Part;
 use crate::sensors::{GpuIdentity, GpuProcess, GpuSample, ProcessKind, Reading};
 
 /// Of whom nothing is known.
-static NOBODY: LazyLock<Owner> = LazyLock::new(|| Owner::of_kind(OwnerKind::Unattributed));
+static NOBODY: LazyLock<Identified> = LazyLock::new(|| Owner::of_kind(OwnerKind::Unattributed).into());
 
 /// The kernel's name of `nvidia-cuda-mps-server`, which is cut to 15 bytes.
 const MPS_SERVER: &str = "nvidia-cuda-mps";
 
 /// Who was given a device, and how much of it, by the device's UUID.
-pub type Claims = HashMap<String, Vec<(Part, Owner)>>;
+pub type Claims = HashMap<String, Vec<(Part, Identified)>>;
 
 /// Whose everything is, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'k> {
     /// The owner of each process that exists.
-    pub owners: &'k HashMap<u32, Owner>,
+    pub owners: &'k HashMap<u32, Identified>,
     /// Who was given what.
     pub claims: &'k Claims,
     /// When not, a process that `owners` lacks may be a new one.
@@ -88,7 +89,7 @@ pub fn tick(
 }
 
 /// Who holds a device, of itself: a GPU, whether or not it is split, or a MIG instance. See [`tick`].
-pub fn held(sample: &GpuSample, given: &[(Part, Owner)], known: Known<'_>, stale: bool) -> Option<Vec<Holder>> {
+pub fn held(sample: &GpuSample, given: &[(Part, Identified)], known: Known<'_>, stale: bool) -> Option<Vec<Holder>> {
     let memory = sample.measures.count(names::GPU_MEMORY_USAGE);
     let used = memory.unwrap_or(0);
     let activity = activity(sample);
@@ -119,7 +120,7 @@ pub fn held(sample: &GpuSample, given: &[(Part, Owner)], known: Known<'_>, stale
 fn beside(
     sample: &GpuSample,
     instances: &[(&GpuSample, u64)],
-    given: &[(Part, Owner)],
+    given: &[(Part, Identified)],
     known: Known<'_>,
 ) -> Vec<Holder> {
     let place = |process: &GpuProcess| (process.pid, process.gpu_instance, process.compute_instance);
@@ -135,7 +136,7 @@ fn beside(
 fn owned<'k>(
     processes: impl Iterator<Item = &'k GpuProcess> + Clone,
     known: Known<'k>,
-) -> impl Iterator<Item = (&'k Owner, u64, Option<f64>)> {
+) -> impl Iterator<Item = (&'k Identified, u64, Option<f64>)> {
     let has_clients = processes.clone().any(|process| process.kind == ProcessKind::Mps);
     let is_server = move |process: &GpuProcess, owner: &Owner| {
         has_clients && process.kind == ProcessKind::Compute && owner.command.starts_with(MPS_SERVER)
@@ -149,7 +150,7 @@ fn owned<'k>(
 }
 
 /// Who was given a device; of an instance that was given to nobody, its GPU.
-pub fn given_of<'c>(sample: &GpuSample, claims: &'c Claims) -> &'c [(Part, Owner)] {
+pub fn given_of<'c>(sample: &GpuSample, claims: &'c Claims) -> &'c [(Part, Identified)] {
     let given = |device: &String| claims.get(device).map(Vec::as_slice);
     given(&sample.uuid).or_else(|| given(sample.parent.as_ref()?)).unwrap_or_default()
 }
@@ -208,12 +209,12 @@ mod tests {
         GpuSample { ts_ms: 1_000, uuid: "GPU-1".into(), parent: None, measures, processes, faults, rejected: 0 }
     }
 
-    fn owner(department: &str) -> Owner {
-        Owner { department: department.into(), ..Owner::default() }
+    fn owner(department: &str) -> Identified {
+        Owner { department: department.into(), ..Owner::default() }.into()
     }
 
     fn booked(sample: &GpuSample, instances: &[(&GpuSample, u64)], claims: &Claims, stale: bool) -> Option<Tick> {
-        let owners = HashMap::from([(7, owner("research")), (8, Owner::of_kind(OwnerKind::Unattributed))]);
+        let owners = HashMap::from([(7, owner("research")), (8, Owner::of_kind(OwnerKind::Unattributed).into())]);
         tick(sample, instances, false, Known { owners: &owners, claims, fresh: true }, stale)
     }
 
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_server_of_mps_has_no_part_beside_its_clients() {
-        let server = Owner { user: "root".into(), command: "nvidia-cuda-mps".into(), ..Owner::default() };
+        let server = Owner { user: "root".into(), command: "nvidia-cuda-mps".into(), ..Owner::default() }.into();
         let owners = HashMap::from([(1, server), (7, owner("research")), (8, owner("physics"))]);
         let claims = Claims::new();
         let of = |clients: &[u32]| {

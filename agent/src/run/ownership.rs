@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use contador_schemas::mapping::Rules;
-use contador_schemas::owner::Owner;
 
 use super::attribute::Claims;
 use super::schedulers;
 use crate::owners::claim::{Named, Snapshot};
-use crate::owners::{NodeDevice, ProcessOwners, mapping};
+use crate::owners::process::{Owners, is_same};
+use crate::owners::{Identified, NodeDevice, ProcessOwners, mapping};
 
 /// Whose everything was at one instant.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,7 +30,7 @@ pub struct OwnersSample {
     /// Of which processes.
     pub pids: Vec<u32>,
     /// The owner of each that exists.
-    pub owners: Arc<HashMap<u32, Owner>>,
+    pub owners: Arc<HashMap<u32, Identified>>,
     /// Who was given a device, or a part of it, by the device's UUID.
     pub claims: Arc<Claims>,
     /// What that is from: what each scheduler had told.
@@ -45,8 +45,8 @@ pub struct Ownership {
     processes: ProcessOwners,
     rules: Arc<Rules>,
     /// Whose each process is, without who pays.
-    found: HashMap<u32, Arc<Named>>,
-    owners: Arc<HashMap<u32, Owner>>,
+    found: Owners,
+    owners: Arc<HashMap<u32, Identified>>,
     snapshots: Vec<Arc<Snapshot>>,
     devices: Arc<[NodeDevice]>,
     claims: Arc<Claims>,
@@ -58,7 +58,7 @@ impl Ownership {
         Self {
             processes,
             rules,
-            found: HashMap::new(),
+            found: Owners::default(),
             owners: Arc::default(),
             snapshots: Vec::new(),
             devices: Arc::default(),
@@ -75,12 +75,10 @@ impl Ownership {
         devices: Arc<[NodeDevice]>,
     ) -> OwnersSample {
         let found = self.processes.resolve(&pids, ts_ms, &snapshots);
-        let is_known = |(pid, named): (&u32, &Arc<Named>)| is_same(self.found.get(pid), named);
-        if found.len() != self.found.len() || !found.iter().all(is_known) {
+        if !Arc::ptr_eq(&found, &self.found) {
             let owner = |(pid, named): (&u32, &Arc<Named>)| {
                 let known = self.owners.get(pid).filter(|_| is_same(self.found.get(pid), named));
-                let owner = known.cloned().unwrap_or_else(|| mapping::apply(&self.rules, Named::clone(named)).owner);
-                (*pid, owner)
+                (*pid, known.cloned().unwrap_or_else(|| self.payer(named)))
             };
             self.owners = Arc::new(found.iter().map(owner).collect());
             self.found = found;
@@ -92,10 +90,10 @@ impl Ownership {
         let (owners, claims) = (Arc::clone(&self.owners), Arc::clone(&self.claims));
         OwnersSample { ts_ms, pids, owners, claims, snapshots, devices }
     }
-}
 
-fn is_same(known: Option<&Arc<Named>>, named: &Arc<Named>) -> bool {
-    known.is_some_and(|known| Arc::ptr_eq(known, named))
+    fn payer(&self, named: &Named) -> Identified {
+        mapping::apply(&self.rules, named.clone()).owner.into()
+    }
 }
 
 /// Whether both say the same of devices.
@@ -112,6 +110,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use contador_schemas::owner::Owner;
     use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
 

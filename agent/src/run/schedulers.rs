@@ -105,7 +105,7 @@ pub fn claims(snapshots: &[Arc<Snapshot>], devices: &[NodeDevice], rules: &Rules
     let mut claims = Claims::new();
     for Claim { device, part, holder } in snapshots.iter().flat_map(|snapshot| snapshot.claims.iter()) {
         if let Some(device) = device.on(devices) {
-            let owner = mapping::apply(rules, holder.clone()).owner;
+            let owner = mapping::apply(rules, holder.clone()).owner.into();
             claims.entry(device.uuid.clone()).or_default().push((*part, owner));
         }
     }

@@ -125,7 +125,7 @@ fn a_process_that_has_ended_is_nobodys_before_its_parent_collects_it() {
         std::thread::yield_now();
     }
     let found = owners.resolve(&[pid, pid], 0, &[]);
-    assert!(owners.known[&pid].pidfd.is_some());
+    assert!(owners.known[&pid].is_watched);
     let again = owners.resolve(&[pid], UNLABELLED_MS, &[]);
     assert_eq!((owners.looks(), again[&pid].owner.job.as_str()), (1, "j1"));
     assert!(Arc::ptr_eq(&found[&pid], &again[&pid]));
@@ -146,10 +146,9 @@ fn more_processes_than_files_may_be_open_are_told_apart_all_the_same() {
     let pid = child.id();
     process(dir.path(), pid, 1, "sh", Some(""));
     let mut owners = owners(dir.path(), "");
-    let mut room = 0;
-    let known = owners.find(pid, None, 0, &mut Ancestors::new(), &mut room).unwrap();
-    assert!(known.pidfd.is_none());
-    owners.known.insert(pid, known);
+    owners.watched = Watched::new(dir.path().to_owned(), 0);
+    assert_eq!(owners.resolve(&[pid], 0, &[])[&pid].owner.command, "sh");
+    assert!(!owners.known[&pid].is_watched);
     fs::write(dir.path().join(format!("{pid}/stat")), format!("{pid} (new) S 1 {}9999", "0 ".repeat(17))).unwrap();
     assert_eq!(owners.resolve(&[pid], 1, &[])[&pid].owner.command, "new");
     child.kill().unwrap();
