@@ -160,16 +160,72 @@ fn a_minute_is_held_from_the_first_tick_on() {
 }
 
 #[test]
-fn a_device_that_is_gone_is_closed_as_unmetered_and_then_forgotten() {
+fn a_device_that_is_gone_is_closed_as_unmetered_for_a_day() {
     let mut ledger = Ledger::default();
     ledger.tick(tick(START, Some("research"), 0), SECOND);
     ledger.advance(START + CLOSE_AFTER_MS);
     assert!(ledger.pending().is_empty());
     ledger.advance(START + CLOSE_AFTER_MS + MINUTE_MS);
     assert_eq!(ledger.pending().len(), 61);
+    for half_hour in 3..=120 {
+        ledger.advance(START + half_hour * 30 * MINUTE_MS);
+    }
+    let starts = ledger.pending().iter().map(|minute| minute.start_ms - (START - START % MINUTE_MS));
+    let (starts, count) = (starts.collect::<Vec<_>>(), ledger.pending().len());
+    assert_eq!(starts, (0..1_440 + 60).map(|minute| minute * MINUTE_MS).take(count).collect::<Vec<_>>());
+    assert!(count >= 1_440, "{count} minutes");
     assert!(ledger.pending().iter().all(|minute| minute.accounts.len() == 1));
-    ledger.advance(START + MAX_GAP_MS + 1);
-    assert_eq!(ledger.covered_ms("GPU-1"), None);
+    // It comes back: the minute that was open then is the last one before it.
+    ledger.tick(tick(START + 60 * CLOSE_AFTER_MS, None, 0), SECOND);
+    assert_eq!(ledger.pending().len(), count + 1);
+}
+
+#[test]
+fn what_was_seen_last_is_remembered() {
+    let mut ledger = Ledger::default();
+    let name = |device: usize| format!("GPU-{device}");
+    for (device, after) in (0..MAX_REMEMBERED + 2).zip(0..) {
+        assert!(ledger.admit(&name(device), START + after));
+        ledger.tick(Tick { device: name(device), ..tick(START + after, None, 0) }, SECOND);
+    }
+    ledger.advance(START);
+    let remembered =
+        |device| (ledger.timelines.contains_key(&name(device)), ledger.sampled.contains_key(&name(device)));
+    assert_eq!(
+        [0, 1, 2, MAX_REMEMBERED + 1].map(remembered),
+        [(false, false), (false, false), (true, true), (true, true)]
+    );
+}
+
+/// A GPU is not there for the moment in which the clock is a day, or three, ahead.
+#[test]
+fn a_clock_that_is_days_ahead_while_a_gpu_is_away_closes_nothing_twice() {
+    for days in [1, 3] {
+        let mut ledger = Ledger::default();
+        let wrong = START + days * MAX_GAP_MS + 7 * MINUTE_MS;
+        for (instant_ms, gpus) in [(START, 2), (START + 1_000, 2), (wrong, 1), (START + 2_000, 2)]
+            .into_iter()
+            .chain((3..200).map(|second| (START + second * 1_000, 2)))
+        {
+            for gpu in 0..gpus {
+                let device = format!("GPU-{gpu}");
+                // The sample and the ledger go together.
+                let (ignored, is_admitted) = (ledger.ignored_ticks(), ledger.admit(&device, instant_ms));
+                ledger.tick(Tick { device, ..tick(instant_ms, Some("research"), 0) }, SECOND);
+                assert_eq!(is_admitted, ledger.ignored_ticks() == ignored, "GPU-{gpu} at {instant_ms}");
+            }
+            ledger.advance(instant_ms);
+        }
+        for gpu in ["GPU-0", "GPU-1"] {
+            let starts = ledger.pending().iter().filter(|minute| minute.device == gpu).map(|minute| minute.start_ms);
+            let starts: Vec<i64> = starts.collect();
+            let once: std::collections::BTreeSet<&i64> = starts.iter().collect();
+            assert_eq!(once.len(), starts.len(), "{gpu}: {starts:?}");
+            // The minute of the moment, and those after the one in which the clock was set right.
+            let minutes = [0, 2].map(|minute| START - START % MINUTE_MS + minute * MINUTE_MS);
+            assert!(minutes.iter().all(|minute| starts.contains(minute)), "{gpu}: {starts:?}");
+        }
+    }
 }
 
 #[test]

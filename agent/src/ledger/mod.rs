@@ -2,12 +2,14 @@
 //!
 //! A [`tick::Tick`] says who holds a GPU, and its MIG instances, at one instant. A [`timeline::Timeline`] (one a GPU) lets
 //! that state hold until the next tick, cuts the interval at UTC minutes, and has [`split`] divide time, busy time and
-//! energy among instances (weighed by [`slices`]) and holders by whole numbers, so that nothing is lost or made up: [`share`]
-//! has the rules. What nobody was looking at is *unmetered*, never guessed. A [`minute::ClosedMinute`] comes out exactly
-//! once for each device, and for each instance that was there; [`checkpoint`] keeps the open minutes, and closed ones
-//! that the outbox has not taken yet, so that a kill at any moment loses no more than the time until the next start.
+//! energy ([`energy`] tells how much that is) among instances (weighed by [`slices`]) and holders by whole numbers, so that
+//! nothing is lost or made up: [`share`] has the rules. What nobody was looking at is *unmetered*, never guessed. A
+//! [`minute::ClosedMinute`] comes out exactly once for each device, and for each instance that was there; [`checkpoint`]
+//! keeps the open minutes, and closed ones that the outbox has not taken yet, so that a kill at any moment loses no more
+//! than the time until the next start.
 
 pub mod checkpoint;
+pub mod energy;
 pub mod minute;
 pub mod share;
 pub mod slices;
@@ -26,6 +28,10 @@ pub use minute::{Account, ClosedMinute, MINUTE_MS};
 pub use tick::{Holder, Instance, Tick};
 use timeline::minute_start;
 pub use timeline::{MAX_GAP_MS, Timeline, gap_limit_ms};
+
+/// Most devices, and other streams of samples, that are remembered; those that were not seen for the longest time are
+/// forgotten first. A clock that is wrong for a moment says nothing of how long that is, so time alone forgets nothing.
+const MAX_REMEMBERED: usize = 1_024;
 
 /// A device without a tick has its minutes closed as unmetered after this long, in milliseconds; until then they stay
 /// open, since the counter of its next tick says how much energy they took.
@@ -88,17 +94,16 @@ impl Ledger {
         admitted
     }
 
-    /// Closes, as unmetered, the minutes of devices without a tick for [`CLOSE_AFTER_MS`], and forgets those without one
-    /// for [`MAX_GAP_MS`].
+    /// Closes, as unmetered, the minutes of devices without a tick for [`CLOSE_AFTER_MS`], until [`MAX_GAP_MS`] after it.
     pub fn advance(&mut self, now_ms: i64) {
-        let pending = &mut self.pending;
-        self.timelines.retain(|device, timeline| {
-            if now_ms - timeline.covered_ms() > CLOSE_AFTER_MS {
-                timeline.close_unseen(now_ms, &mut |minute| pending.push(minute.of(device)));
+        for (device, timeline) in &mut self.timelines {
+            let is_gone = timeline.covered_ms() - timeline.last_seen_ms() > MAX_GAP_MS;
+            if !is_gone && now_ms - timeline.covered_ms() > CLOSE_AFTER_MS {
+                timeline.close_unseen(now_ms, &mut |minute| self.pending.push(minute.of(device)));
             }
-            now_ms - timeline.last_seen_ms() <= MAX_GAP_MS
-        });
-        self.sampled.retain(|_, last| now_ms - *last <= MAX_GAP_MS);
+        }
+        forget(&mut self.timelines, Timeline::last_seen_ms);
+        forget(&mut self.sampled, |last| *last);
     }
 
     /// The last instant that a device's timeline covers, in Unix milliseconds.
@@ -119,6 +124,14 @@ impl Ledger {
     /// How many ticks were ignored because they were not later than the one before them (a clock that was set back).
     pub fn ignored_ticks(&self) -> u64 {
         self.ignored_ticks
+    }
+}
+
+/// Forgets what was not seen for the longest time, when there is too much.
+fn forget<S>(streams: &mut BTreeMap<String, S>, last_ms: impl Fn(&S) -> i64) {
+    while streams.len() > MAX_REMEMBERED {
+        let oldest = streams.iter().min_by_key(|(_, stream)| last_ms(stream)).map(|(name, _)| name.clone());
+        oldest.and_then(|name| streams.remove(&name));
     }
 }
 

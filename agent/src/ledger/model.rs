@@ -99,44 +99,103 @@ pub fn tick_of(device: &str, instant_ms: i64, energy_mj: Option<u64>, state: &St
 /// What a timeline has taken in: an instant up to which time is booked, by how much the counter rose until then, what is so
 /// from then on, and whether nobody looked before.
 #[derive(Clone)]
-pub struct Seen {
+struct Seen {
     instant_ms: i64,
     rise: u64,
     state: State,
     blind: bool,
 }
 
+/// Minutes without a hole between them: from when on, and what was seen in them.
+#[derive(Clone)]
+pub struct Run {
+    begin_ms: i64,
+    seen: Vec<Seen>,
+}
+
+impl Run {
+    fn covered_ms(&self) -> i64 {
+        self.seen.last().map_or(self.begin_ms, |last| last.instant_ms)
+    }
+
+    /// Nobody looks until `instant_ms`.
+    fn miss(&mut self, instant_ms: i64, rise: u64) {
+        self.seen.push(Seen { instant_ms, rise, state: State::default(), blind: true });
+    }
+}
+
 /// What is known of a device, and whether nobody looks until its next tick.
 #[derive(Clone, Default)]
 pub struct Known {
-    pub seen: Vec<Seen>,
+    pub runs: Vec<Run>,
     counter: Option<u64>,
+    last_seen_ms: i64,
     pub blind: bool,
 }
 
 impl Known {
     pub fn tick(&mut self, instant_ms: i64, reading: Option<u64>, state: &State) {
-        if self.seen.last().is_some_and(|last| instant_ms <= last.instant_ms) {
+        let covered_ms = self.runs.last().map_or(i64::MIN, Run::covered_ms);
+        if self.runs.is_empty() {
+            self.begin(minute(instant_ms));
+        } else if instant_ms < covered_ms - MAX_GAP_MS {
+            // What was before is of a clock that was wrong.
+            *self = Self { runs: std::mem::take(&mut self.runs), last_seen_ms: instant_ms, ..Self::default() };
+            return self.begin(minute(instant_ms) + MINUTE_MS);
+        } else if instant_ms <= covered_ms {
+            self.last_seen_ms = self.last_seen_ms.max(instant_ms);
             return;
         }
-        let rise = match (self.counter, reading) {
+        self.last_seen_ms = instant_ms;
+        let mut rise = match (self.counter, reading) {
             (Some(before), Some(now)) if now >= before => now - before,
             (Some(_), Some(now)) => now,
             _ => 0,
         };
         self.counter = reading.or(self.counter);
-        self.seen.push(Seen { instant_ms, rise, state: state.clone(), blind: std::mem::take(&mut self.blind) });
+        let mut blind = std::mem::take(&mut self.blind);
+        if covered_ms != i64::MIN && instant_ms - covered_ms > MAX_GAP_MS {
+            let risen = |at: i64| {
+                let part = u128::from(rise) * u128::from(at.abs_diff(covered_ms));
+                u64::try_from(part / u128::from(instant_ms.abs_diff(covered_ms))).unwrap()
+            };
+            let last = rise - risen(minute(instant_ms));
+            let first = risen(minute(covered_ms) + MINUTE_MS);
+            self.skip(minute(instant_ms), first);
+            (rise, blind) = (last, true);
+        }
+        let seen = Seen { instant_ms, rise, state: state.clone(), blind };
+        self.runs.last_mut().unwrap().seen.push(seen);
     }
 
-    /// Without a tick for an hour its minutes are over.
+    /// Without a tick for an hour its minutes are over, for a day.
     pub fn advance(&mut self, now_ms: i64) {
-        let Some(last) = self.seen.last() else { return };
-        let end = now_ms - now_ms % MINUTE_MS;
-        if now_ms - last.instant_ms > CLOSE_AFTER_MS && end > last.instant_ms {
-            self.seen.push(Seen { instant_ms: end, rise: 0, state: State::default(), blind: true });
-            self.blind = true;
+        let Some(run) = self.runs.last_mut() else { return };
+        let (covered_ms, end) = (run.covered_ms(), minute(now_ms));
+        if covered_ms - self.last_seen_ms > MAX_GAP_MS || now_ms - covered_ms <= CLOSE_AFTER_MS || end <= covered_ms {
+            return;
         }
+        match end - covered_ms > MAX_GAP_MS {
+            true => self.skip(end, 0),
+            false => run.miss(end, 0),
+        }
+        self.blind = true;
     }
+
+    fn begin(&mut self, begin_ms: i64) {
+        self.runs.push(Run { begin_ms, seen: Vec::new() });
+    }
+
+    /// The minute that is open is the last one before a hole until `begin_ms`.
+    fn skip(&mut self, begin_ms: i64, rise: u64) {
+        let run = self.runs.last_mut().unwrap();
+        run.miss(minute(run.covered_ms()) + MINUTE_MS, rise);
+        self.begin(begin_ms);
+    }
+}
+
+fn minute(ms: i64) -> i64 {
+    ms / MINUTE_MS * MINUTE_MS
 }
 
 /// What one owner must have of a minute: share, busy time and energy from below and from above, and time held, time without
@@ -219,7 +278,7 @@ fn times((one, of): Fraction, (other, whole): Fraction) -> Fraction {
 
 /// Books what a device has of a piece.
 fn book(books: &mut Books, device: &str, span: Span, used: &Use, nobody: OwnerKind) {
-    let minute = span.from.div_euclid(MINUTE_MS) * MINUTE_MS;
+    let minute = minute(span.from);
     let length = span.to.abs_diff(span.from);
     let mut add = |owner: Owner, parts: [Fraction; 3], whole: [u64; 2]| {
         let expected = books.entry((device.to_owned(), minute, owner)).or_default();
@@ -278,22 +337,33 @@ fn book_split(books: &mut Books, device: &str, span: Span, split: &[(u8, u32, u3
     book(books, device, part(split.len()), used, OwnerKind::Stranded);
 }
 
-/// What the books must say of a device's minutes that are over, and the energy of each of these minutes.
-pub fn expected(device: &str, seen: &[Seen], limit_ms: i64) -> (Books, BTreeMap<i64, u64>) {
+/// What the books must say of a device's minutes that are over, and the energy of each of these minutes. A minute that comes
+/// twice is what it was at first.
+pub fn expected(device: &str, runs: &[Run], limit_ms: i64) -> (Books, BTreeMap<i64, u64>) {
     let (mut books, mut energies) = (Books::new(), BTreeMap::new());
-    let Some(first) = seen.first() else { return (books, energies) };
-    let begin = first.instant_ms - first.instant_ms % MINUTE_MS;
-    let unseen = Seen { instant_ms: begin, rise: 0, state: State::default(), blind: true };
-    let all: Vec<&Seen> = std::iter::once(&unseen).chain(seen).collect();
+    for run in runs {
+        let (mut more, mut energies_of_run) = expected_of_run(device, run, limit_ms);
+        more.retain(|(_, minute, _), _| !energies.contains_key(minute));
+        energies_of_run.retain(|minute, _| !energies.contains_key(minute));
+        books.append(&mut more);
+        energies.append(&mut energies_of_run);
+    }
+    (books, energies)
+}
+
+fn expected_of_run(device: &str, run: &Run, limit_ms: i64) -> (Books, BTreeMap<i64, u64>) {
+    let (mut books, mut energies) = (Books::new(), BTreeMap::new());
+    let unseen = Seen { instant_ms: run.begin_ms, rise: 0, state: State::default(), blind: true };
+    let all: Vec<&Seen> = std::iter::once(&unseen).chain(&run.seen).collect();
     for (at, pair) in all.windows(2).enumerate() {
         let (t1, state, Seen { instant_ms: t2, rise, blind, .. }) = (pair[0].instant_ms, &pair[0].state, pair[1]);
         let is_unmetered = at == 0 || *blind || t2 - t1 > limit_ms;
         let risen = |at: i64| u128::from(*rise) * u128::from(at.abs_diff(t1)) / u128::from(t2.abs_diff(t1));
         let mut from = t1;
         while from < *t2 {
-            let to = ((from / MINUTE_MS + 1) * MINUTE_MS).min(*t2);
+            let to = (minute(from) + MINUTE_MS).min(*t2);
             let energy = risen(to) - risen(from);
-            *energies.entry(from / MINUTE_MS * MINUTE_MS).or_default() += u64::try_from(energy).unwrap();
+            *energies.entry(minute(from)).or_default() += u64::try_from(energy).unwrap();
             let span = Span { from, to, share: (to.abs_diff(from).into(), 1), energy: (energy, 1) };
             match &state.split {
                 _ if is_unmetered => book(&mut books, device, span, &Use::default(), OwnerKind::Unmetered),
@@ -303,7 +373,7 @@ pub fn expected(device: &str, seen: &[Seen], limit_ms: i64) -> (Books, BTreeMap<
             from = to;
         }
     }
-    let open = all[all.len() - 1].instant_ms / MINUTE_MS * MINUTE_MS;
+    let open = minute(run.covered_ms());
     books.retain(|(_, minute, _), _| *minute < open);
     energies.retain(|minute, _| *minute < open);
     (books, energies)

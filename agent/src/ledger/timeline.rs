@@ -6,10 +6,9 @@
 //!   what is booked already stays.
 //! - It is nobody's (*unmetered*) when it is longer than [`gap_limit_ms`], when the agent was restarted in it, and before
 //!   the first tick of a device's first minute.
-//! - Its energy is what the counter rose by; a counter that fell was reset (a driver reload), and its new value is the
-//!   rise. At a minute's end `B` inside of `(t1, t2]` the counter is taken to be
-//!   `e1 + floor((e2 − e1) × (B − t1) / (t2 − t1))`, in whole numbers. Where it could not be read, the next reading says it
-//!   all: of the interval that ends with that one.
+//! - Its energy is what the counter rose by ([`super::energy`]). At a minute's end `B` inside of `(t1, t2]` the counter is
+//!   taken to be `e1 + floor((e2 − e1) × (B − t1) / (t2 − t1))`, in whole numbers. Where it could not be read, the next
+//!   reading says it all: of the interval that ends with that one.
 //! - A tick that is not later than what is covered already is ignored, so a clock that is set back stops the timeline
 //!   until it has caught up. Only a step of more than [`MAX_GAP_MS`], which says that the earlier time was wrong, begins a
 //!   new timeline at the next full minute.
@@ -24,6 +23,7 @@ use std::time::Duration;
 use contador_schemas::owner::{Owner, OwnerKind};
 use serde::{Deserialize, Serialize};
 
+use super::energy::EnergyCounter;
 use super::minute::{ClosedMinute, MINUTE_MS, OpenMinute, Piece};
 use super::slices::WHOLE;
 use super::split::{FINE, Rounding, apportion, portion};
@@ -64,8 +64,9 @@ pub struct Timeline {
     /// Of holders that are to be gone at the next tick, each one's end: instance (none: the GPU), owner, Unix milliseconds.
     #[serde(skip)]
     ends: Vec<(Option<String>, Owner, i64)>,
-    /// The counter's value at `covered_ms`, or earlier when it could not be read since.
-    energy_mj: Option<u64>,
+    /// As it was at `covered_ms`, or earlier when it could not be read since.
+    #[serde(flatten)]
+    energy: EnergyCounter,
     minute: OpenMinute,
     /// Those of MIG instances that were there in this minute, by UUID.
     #[serde(default)]
@@ -111,10 +112,7 @@ impl Timeline {
             return false;
         }
         self.simulated = tick.simulated;
-        let rise = match (self.energy_mj, tick.energy_mj) {
-            (Some(before), Some(after)) => after.checked_sub(before).unwrap_or(after),
-            _ => 0,
-        };
+        let rise = self.energy.read(now, tick.energy_mj);
         if now - self.covered_ms > gap_limit_ms(interval) {
             self.interrupted = true;
         }
@@ -133,7 +131,6 @@ impl Timeline {
         self.holders = tick.holders;
         self.utilization_ppm = tick.utilization_ppm;
         self.split = tick.split;
-        self.energy_mj = tick.energy_mj.or(self.energy_mj);
         true
     }
 
