@@ -1,13 +1,14 @@
 //! What it costs to know whose 200 processes and 8 GPUs are, with 100 pods: CPU time of the thread that works, for a tick.
 //!
 //! The processes are children of this program, two of each pod; they are looked at in a folder that has their real files of
-//! `/proc`, and control groups as a kubelet makes them. A pod was given a replica of a GPU by a kubelet's message, which is read
-//! anew for each tick, as the agent reads it once a second. Measured are, each by itself:
+//! `/proc`, and control groups as a kubelet makes them. A pod was given a replica of a GPU by a kubelet on a socket, and an API
+//! server tells of the pods; both are of this program, on threads of their own. Measured are, each by itself:
 //!
 //! - `owners`: whose each process is, who was given what, and who pays by 20 rules;
 //! - `join`: the samples of the GPUs joined with that, and with who has ended;
 //! - `ledger`: and booked; `all of these`: the three together, which a tick takes;
-//! - `kubelet`: the message read, and joined with the pods (on a task of its own; without what it takes to transport it);
+//! - `kubernetes`: the kubelet asked over its socket, each time in another order, once a tick or ten times, and its answer joined
+//!   with the pods (on a task of its own, of which it is all that its thread does here);
 //! - `slurm`: the same processes as eight jobs of Slurm, looked at (on the thread of `owners`, where there is a Slurm);
 //! - `floor`: `/proc/PID/stat` of each process opened, read and closed, which does nothing yet.
 //!
@@ -17,6 +18,8 @@
 //! `cargo bench -p contador-tests --bench owners_cost -- [--ticks 120]`
 #![allow(clippy::unwrap_used, reason = "a benchmark ends at what it does not expect")]
 
+#[path = "../tests/kube_support/mod.rs"]
+mod kube_support;
 #[path = "agent_cost/process.rs"]
 mod process;
 
@@ -27,17 +30,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use contador_agent::ledger::Ledger;
 use contador_agent::owners::claim::Snapshot;
-use contador_agent::owners::kubernetes::allocation::{Replicas, Resources, allocations};
-use contador_agent::owners::kubernetes::join::Join;
-use contador_agent::owners::kubernetes::messages::{
-    AllocatableResourcesResponse, ContainerDevices, ContainerResources, ListPodResourcesResponse, PodResources,
-};
-use contador_agent::owners::kubernetes::pod::{Container, Pod};
-use contador_agent::owners::kubernetes::pods::Pods;
+use contador_agent::owners::kubernetes::messages::{ContainerDevices, ContainerResources, PodResources};
+use contador_agent::owners::kubernetes::{ApiOptions, Kubernetes, Options};
 use contador_agent::owners::slurm::jobs::Jobs;
 use contador_agent::owners::{NodeDevice, ProcessOwners};
 use contador_agent::run::attribute::{self, Known};
@@ -46,9 +44,10 @@ use contador_agent::run::schedulers;
 use contador_agent::sensors::{GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
 use contador_schemas::mapping::Rules;
 use contador_schemas::names;
-use prost::Message as _;
+use kube_support::{Api, Kubelet};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 
 const PROCESSES: usize = 200;
 const PODS: usize = 100;
@@ -113,9 +112,7 @@ impl Drop for Children {
 struct Node<'f> {
     folder: &'f Path,
     pids: Vec<u32>,
-    pods: Pods,
-    list: Vec<u8>,
-    replicas: Replicas,
+    cluster: Cluster,
     devices: Arc<[NodeDevice]>,
 }
 
@@ -140,21 +137,7 @@ impl<'f> Node<'f> {
             fs::write(step.join("cgroup.procs"), pids.iter().map(|pid| format!("{pid}\n")).collect::<String>())
                 .unwrap();
         }
-        let mut pods = Pods::default();
-        pods.replace((0..PODS).map(pod).collect());
-        let list = ListPodResourcesResponse { pod_resources: (0..PODS).map(listed).collect() };
-        let mut replicas = Replicas::default();
-        let all = (0..PODS).map(replica).collect();
-        let devices = vec![ContainerDevices { resource_name: "nvidia.com/gpu".into(), device_ids: all }];
-        replicas.learn(&AllocatableResourcesResponse { devices }, &Resources::new(&[]));
-        Self {
-            folder,
-            pids: pids.to_vec(),
-            pods,
-            list: list.encode_to_vec(),
-            replicas,
-            devices: (0..GPUS).map(device).collect(),
-        }
+        Self { folder, pids: pids.to_vec(), cluster: Cluster::start(), devices: (0..GPUS).map(device).collect() }
     }
 
     /// The costs of a first tick and of `ticks` more, with so long between them.
@@ -163,8 +146,13 @@ impl<'f> Node<'f> {
         let processes = ProcessOwners::new(self.folder.join("proc"), passwd());
         let mut owners = Ownership::new(processes, Arc::new(rules()));
         let mut jobs = Jobs::new("/proc".into(), self.folder.join("cgroup"), passwd(), "n1".into());
-        let (mut ledger, mut join) = (Ledger::default(), Join::default());
-        let mut last = Snapshot::default();
+        let mut ledger = Ledger::default();
+        let interval = if every.is_zero() { Duration::from_millis(100) } else { every };
+        let asked = self.cluster.follow(interval);
+        let snapshot = asked.snapshot();
+        assert_eq!((snapshot.claims.len(), snapshot.works.len()), (PODS, 2 * PODS));
+        let intervals = usize::try_from(ticks).unwrap();
+        let asked = std::thread::spawn(move || asked.costs(intervals));
         let mut costs = BTreeMap::<&str, Vec<u64>>::new();
         for tick in 0..=ticks {
             std::thread::sleep(every);
@@ -173,13 +161,7 @@ impl<'f> Node<'f> {
             let mut cost = |what, us| costs.entry(what).or_default().push(us);
 
             let start = cpu_us();
-            last = self.told(ts_ms, &mut join, &last);
-            let snapshot = last.clone();
-            cost("kubelet", cpu_us() - start);
-            assert_eq!((snapshot.claims.len(), snapshot.works.len()), (PODS, 2 * PODS));
-
-            let start = cpu_us();
-            let known = owners.at(ts_ms, self.pids.clone(), vec![Arc::new(snapshot)], Arc::clone(&self.devices));
+            let known = owners.at(ts_ms, self.pids.clone(), vec![Arc::clone(&snapshot)], Arc::clone(&self.devices));
             let resolved = cpu_us();
             assert_eq!(schedulers::ends(&known.snapshots, &known.devices).len(), 0);
             let known_of = Known { owners: &known.owners, claims: &known.claims, fresh: true };
@@ -208,20 +190,9 @@ impl<'f> Node<'f> {
             }
             cost("floor", cpu_us() - start);
         }
+        costs.insert("kubernetes", asked.join().unwrap());
         let costs: BTreeMap<_, _> = costs.into_iter().map(|(what, us)| (what, summary(us))).collect();
         json!({ "every_ms": every.as_millis(), "ticks": ticks, "cpu_us": costs })
-    }
-
-    /// What Kubernetes tells.
-    fn told(&self, ts_ms: i64, join: &mut Join, before: &Snapshot) -> Snapshot {
-        let list = ListPodResourcesResponse::decode(self.list.as_slice()).unwrap();
-        let allocations = allocations(&list, &self.replicas, &Resources::new(&[])).unwrap();
-        let now = Instant::now();
-        let claims = join.claims(&allocations, Some(now), &self.pods, now);
-        let (claims, works) = (claims.into(), self.pods.works().into());
-        let mut snapshot = Snapshot { told_ms: ts_ms, claims, works, ..Snapshot::default() };
-        snapshot.share(before);
-        snapshot
     }
 
     fn sample(&self, gpu: usize, ts_ms: i64) -> GpuSample {
@@ -241,6 +212,66 @@ impl<'f> Node<'f> {
         let here = self.pids.iter().enumerate().filter(|(place, _)| place % PODS % GPUS == gpu);
         let processes = Reading::Value(here.map(|(_, pid)| process(pid)).collect());
         GpuSample { ts_ms, uuid: uuid(gpu), parent: None, measures, processes, faults: Vec::new(), rejected: 0 }
+    }
+}
+
+/// A kubelet and an API server, on threads of their own.
+struct Cluster {
+    kubelet: Kubelet,
+    api: Api,
+    _runtime: Runtime,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let kubelet = Kubelet::start(&[("nvidia.com/gpu".to_owned(), (0..PODS).map(replica).collect())].into());
+        kubelet.list_messages((0..PODS).map(listed).collect());
+        let api = runtime.block_on(Api::start(None));
+        api.have(&(0..PODS).map(pod).collect::<Vec<_>>());
+        Self { kubelet, api, _runtime: runtime }
+    }
+
+    /// Has an agent follow them on a thread that does nothing else, and asks the kubelet at this interval.
+    fn follow(&self, interval: Duration) -> Followed {
+        let options = Options {
+            socket: self.kubelet.socket(),
+            api: Some(ApiOptions { url: self.api.url(), token: None, ca: None }),
+            interval,
+            ..Options::new("n1")
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let kubernetes = {
+            let _inside = runtime.enter();
+            Kubernetes::start(options)
+        };
+        runtime.block_on(kube_support::until(&kubernetes, |told| !told.waiting && told.claims.len() == PODS));
+        Followed { runtime, kubernetes, interval }
+    }
+}
+
+/// What an agent does to follow Kubernetes, as far as its thread is let.
+struct Followed {
+    runtime: Runtime,
+    kubernetes: Kubernetes,
+    interval: Duration,
+}
+
+impl Followed {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.kubernetes.snapshot()
+    }
+
+    /// CPU time of each of so many intervals, in microseconds.
+    fn costs(self, intervals: usize) -> Vec<u64> {
+        let mut told = self.kubernetes.subscribe();
+        let mut cost = || {
+            let start = cpu_us();
+            self.runtime.block_on(tokio::time::sleep(self.interval));
+            assert_eq!(told.borrow_and_update().claims.len(), PODS);
+            cpu_us() - start
+        };
+        (0..=intervals).map(|_| cost()).collect()
     }
 }
 
@@ -275,18 +306,24 @@ fn replica(pod: usize) -> String {
     format!("{}::{}", uuid(pod % GPUS), pod / GPUS)
 }
 
-fn pod(pod: usize) -> Pod {
-    let labels = [("team", pod % 20), ("app", pod), ("pod-template-hash", pod), ("version", 3), ("zone", 1)];
-    let labels = labels.into_iter().map(|(name, value)| (format!("k8s.label.{name}"), format!("{name}-{value}")));
-    Pod {
-        uid: uid(pod),
-        namespace: format!("team-{}", pod % 20),
-        name: format!("pod-{pod}"),
-        labels: labels.collect(),
-        containers: vec![Container { name: "main".into(), id: container(pod), ended_ms: None }],
-        started: true,
-        ..Pod::default()
-    }
+fn pod(pod: usize) -> Value {
+    json!({
+        "metadata": {
+            "uid": uid(pod), "namespace": format!("team-{}", pod % 20), "name": format!("pod-{pod}"),
+            "labels": {
+                "team": format!("team-{}", pod % 20), "app": format!("app-{pod}"), "pod-template-hash": format!("{pod:x}"),
+                "version": "3", "zone": "1"
+            }
+        },
+        "spec": { "nodeName": "n1" },
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [{
+                "name": "main", "containerID": format!("containerd://{}", container(pod)),
+                "state": { "running": { "startedAt": "2026-10-01T00:00:00Z" } }
+            }]
+        }
+    })
 }
 
 fn listed(pod: usize) -> PodResources {

@@ -221,7 +221,10 @@ impl Service<http::Request<Body>> for Lister {
                     Ok(Grpc::new(codec).unary(garbage, request).await)
                 }
                 Manner::Well | Manner::Old | Manner::Partly if path == LIST => {
-                    let list = state.list.lock().unwrap().clone();
+                    let mut list = state.list.lock().unwrap().clone();
+                    // In another order each time.
+                    let first = state.calls.load(Ordering::SeqCst) % list.pod_resources.len().max(1);
+                    list.pod_resources.rotate_left(first);
                     let codec = ProstCodec::<ListPodResourcesResponse, ListPodResourcesRequest>::default();
                     let lists = Answer(move |_: ListPodResourcesRequest| Ok(list.clone()));
                     Ok(Grpc::new(codec).unary(lists, request).await)

@@ -2,7 +2,12 @@
 //!
 //! A file has what can be given (`allocatable`), and named steps, each with what the kubelet lists and the pods that the API
 //! server has. From step to step the API server tells a watch what has changed.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test uses a part of it, and a fault here fails the test")]
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    reason = "each test uses a part of it, and a fault here fails the test"
+)]
 
 mod api;
 mod kubelet;

@@ -59,7 +59,7 @@ pub struct Allocation {
 }
 
 /// Into which replicas each device is cut, as `GetAllocatableResources` told it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Replicas(BTreeMap<DeviceId, BTreeSet<String>>);
 
 impl Replicas {

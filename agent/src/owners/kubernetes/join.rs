@@ -105,6 +105,12 @@ impl Join {
         claims
     }
 
+    /// Whether the next list that is the same, of the same pods, makes the same claims, however much later.
+    pub fn is_settled(&self) -> bool {
+        let is_settled = |known: &Known| (known.unknown, known.followed, known.left) == (None, None, None);
+        self.told.is_some() && self.known.values().all(is_settled)
+    }
+
     /// Who held what, until when.
     pub fn ended(&self) -> &[Ended] {
         &self.ended
@@ -126,7 +132,7 @@ impl Known {
         };
         self.unknown = None;
         let of_another = self.uid.as_ref().is_some_and(|uid| *uid != pod.uid);
-        self.ended_ms = pod.ended_ms.filter(|_| !of_another);
+        self.ended_ms = None;
         if of_another && (is_outdated || !pod.started) {
             return None;
         }
@@ -138,6 +144,7 @@ impl Known {
         if self.uid.as_ref() != Some(&pod.uid) {
             self.uid = Some(pod.uid.clone());
         }
+        self.ended_ms = pod.ended_ms;
         (!pod.ended).then(|| pod.named(&allocation.container))
     }
 

@@ -12,10 +12,11 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::allocation::{Allocation, Replicas, Resources, allocations, wants_replicas};
+use super::allocation::{Allocation, Resources};
+use super::lists::Lists;
 use super::messages::{
     ALLOCATABLE, AllocatableResourcesRequest, AllocatableResourcesResponse, LIST, ListPodResourcesRequest,
-    ListPodResourcesResponse,
+    RawListPodResourcesResponse,
 };
 use super::outage::{Backoff, Outage};
 use crate::run::clock::now_ms;
@@ -50,8 +51,7 @@ pub struct Listing {
 #[derive(Debug)]
 struct Kubelet {
     channel: Channel,
-    resources: Resources,
-    replicas: Replicas,
+    lists: Lists,
     /// When the replicas were asked for; an answer that there are none to be told counts, too.
     replicas_at: Option<Instant>,
 }
@@ -76,10 +76,7 @@ pub async fn follow(socket: &Path, resources: Resources, interval: Duration, lis
             Ok(allocations) => {
                 backoff.reset();
                 listing.send_modify(|listing| {
-                    // What is the same stays the same, in the same place.
-                    if *listing.allocations != allocations {
-                        listing.allocations = Arc::new(allocations);
-                    }
+                    listing.allocations = allocations;
                     listing.told = Some((Instant::now(), now_ms()));
                     listing.outage = None;
                 });
@@ -101,28 +98,30 @@ impl Kubelet {
         let path = socket.to_str().ok_or_else(|| unusable("not UTF-8"))?;
         let endpoint = Endpoint::from_shared(format!("unix:{path}")).map_err(|error| unusable(&error.to_string()))?;
         let channel = endpoint.connect_timeout(TIMEOUT).connect_lazy();
-        Ok(Self { channel, resources, replicas: Replicas::default(), replicas_at: None })
+        Ok(Self { channel, lists: Lists::new(resources), replicas_at: None })
     }
 
-    async fn ask(&mut self) -> Result<Vec<Allocation>, String> {
-        let list: ListPodResourcesResponse = self.call(LIST, ListPodResourcesRequest {}).await.map_err(|s| say(&s))?;
-        let found = allocations(&list, &self.replicas, &self.resources)?;
+    async fn ask(&mut self) -> Result<Arc<Vec<Allocation>>, String> {
+        let list: RawListPodResourcesResponse =
+            self.call(LIST, ListPodResourcesRequest {}).await.map_err(|status| say(&status))?;
+        self.lists.take(list)?;
         let age = self.replicas_at.map(|at| at.elapsed());
         // A device may be new; but a kubelet that does not know its replicas is not asked at each tick.
-        let wanted = wants_replicas(&found, &self.replicas);
-        if age.is_some_and(|age| age < REPLICAS_EVERY && !(wanted && age >= REPLICAS_EVERY / 10)) {
-            return Ok(found);
+        let is_asked =
+            |age: Duration| age < REPLICAS_EVERY && !(age >= REPLICAS_EVERY / 10 && self.lists.wants_replicas());
+        if age.is_some_and(is_asked) {
+            return Ok(Arc::clone(self.lists.allocations()));
         }
         self.replicas_at = Some(Instant::now());
         let answer = self.call::<_, AllocatableResourcesResponse>(ALLOCATABLE, AllocatableResourcesRequest {});
         let answer = tokio::time::timeout(REPLICAS_TIMEOUT, answer).await;
         match answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("it takes too long"))) {
-            Ok(answer) => self.replicas.learn(&answer, &self.resources),
+            Ok(answer) => self.lists.learn(&answer)?,
             // Kubelets before 1.23 don't have it; shares are even then.
             Err(status) if status.code() == Code::Unimplemented => {}
             Err(status) => tracing::debug!(reason = say(&status), "the kubelet did not tell its devices"),
         }
-        allocations(&list, &self.replicas, &self.resources)
+        Ok(Arc::clone(self.lists.allocations()))
     }
 
     async fn call<Q, A>(&mut self, path: &'static str, question: Q) -> Result<A, Status>

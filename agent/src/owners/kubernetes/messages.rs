@@ -22,6 +22,14 @@ pub struct ListPodResourcesResponse {
     pub pod_resources: Vec<PodResources>,
 }
 
+/// The same, with each pod's part as it came.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RawListPodResourcesResponse {
+    /// A [`PodResources`] each.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub pod_resources: Vec<bytes::Bytes>,
+}
+
 /// What a pod has.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PodResources {

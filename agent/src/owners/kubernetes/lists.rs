@@ -1,0 +1,152 @@
+//! The kubelet's lists: read when one says something else than the one before.
+//!
+//! A kubelet tells everything at each question, and pods in another order each time. So what came of each pod is compared as it
+//! came, in whatever order, and is decoded only when the list is another one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message as _;
+
+use super::allocation::{Allocation, Replicas, Resources, allocations, wants_replicas};
+use super::messages::{
+    AllocatableResourcesResponse, ListPodResourcesResponse, PodResources, RawListPodResourcesResponse,
+};
+
+/// What the kubelet's last list says.
+#[derive(Debug)]
+pub struct Lists {
+    resources: Resources,
+    replicas: Replicas,
+    /// Of each pod, as it came, sorted; `None` before the first list.
+    pods: Option<Vec<Bytes>>,
+    allocations: Arc<Vec<Allocation>>,
+    /// How often a list was read.
+    reads: u64,
+}
+
+impl Lists {
+    /// No list yet; these resources are GPUs.
+    pub fn new(resources: Resources) -> Self {
+        Self { resources, replicas: Replicas::default(), pods: None, allocations: Arc::default(), reads: 0 }
+    }
+
+    /// Takes in a list.
+    ///
+    /// # Errors
+    /// What is wrong with it; what was told before stays.
+    pub fn take(&mut self, list: RawListPodResourcesResponse) -> Result<(), String> {
+        let mut pods = list.pod_resources;
+        pods.sort_unstable();
+        if self.pods.as_ref() == Some(&pods) {
+            return Ok(());
+        }
+        self.read(&pods)?;
+        self.pods = Some(pods);
+        Ok(())
+    }
+
+    /// Takes in what devices there are.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn learn(&mut self, answer: &AllocatableResourcesResponse) -> Result<(), String> {
+        let before = self.replicas.clone();
+        self.replicas.learn(answer, &self.resources);
+        match self.pods.take() {
+            Some(pods) if self.replicas != before => {
+                let read = self.read(&pods);
+                self.pods = Some(pods);
+                read
+            }
+            pods => {
+                self.pods = pods;
+                Ok(())
+            }
+        }
+    }
+
+    fn read(&mut self, pods: &[Bytes]) -> Result<(), String> {
+        let decode = |pod: &Bytes| PodResources::decode(pod.clone());
+        let pod_resources = pods.iter().map(decode).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        let found = allocations(&ListPodResourcesResponse { pod_resources }, &self.replicas, &self.resources)?;
+        self.reads += 1;
+        // What is the same stays the same, in the same place.
+        if *self.allocations != found {
+            self.allocations = found.into();
+        }
+        Ok(())
+    }
+
+    /// Who was given what: the same [`Arc`] as long as that is the same.
+    pub fn allocations(&self) -> &Arc<Vec<Allocation>> {
+        &self.allocations
+    }
+
+    /// Whether some device was given of which not all replicas are known.
+    pub fn wants_replicas(&self) -> bool {
+        wants_replicas(&self.allocations, &self.replicas)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::messages::{ContainerDevices, ContainerResources};
+    use super::*;
+    use crate::owners::claim::Part;
+
+    const GPU: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
+
+    fn devices(replicas: &[u32]) -> ContainerDevices {
+        let ids = replicas.iter().map(|number| format!("{GPU}::{number}")).collect();
+        ContainerDevices { resource_name: "nvidia.com/gpu".into(), device_ids: ids }
+    }
+
+    fn list(pods: &[(&str, u32)]) -> RawListPodResourcesResponse {
+        let container = |replica| ContainerResources {
+            name: "main".into(),
+            devices: vec![devices(&[replica])],
+            dynamic_resources: Vec::new(),
+        };
+        let pod = |&(name, replica): &(&str, u32)| PodResources {
+            name: name.into(),
+            namespace: "lab".into(),
+            containers: vec![container(replica)],
+        };
+        let list = ListPodResourcesResponse { pod_resources: pods.iter().map(pod).collect() };
+        RawListPodResourcesResponse::decode(list.encode_to_vec().as_slice()).unwrap()
+    }
+
+    fn told(lists: &Lists) -> Vec<(String, Part)> {
+        lists.allocations().iter().map(|given| (given.pod.clone(), given.part)).collect()
+    }
+
+    #[test]
+    fn a_list_is_read_when_it_says_something_else() {
+        let mut lists = Lists::new(Resources::new(&[]));
+        lists.take(list(&[("a", 0), ("b", 1)])).unwrap();
+        assert_eq!(told(&lists), [("a".to_owned(), Part::Even), ("b".to_owned(), Part::Even)]);
+        let before = Arc::clone(lists.allocations());
+        lists.take(list(&[("b", 1), ("a", 0)])).unwrap();
+        assert!(Arc::ptr_eq(&before, lists.allocations()) && lists.reads == 1 && lists.wants_replicas());
+        // What is known of replicas changes what the same list says.
+        for _ in 0..2 {
+            lists.learn(&AllocatableResourcesResponse { devices: vec![devices(&[0, 1, 2, 3])] }).unwrap();
+            lists.take(list(&[("b", 1), ("a", 0)])).unwrap();
+            let quarter = Part::Ppm(250_000);
+            assert_eq!(told(&lists), [("a".to_owned(), quarter), ("b".to_owned(), quarter)]);
+            assert_eq!((lists.reads, lists.wants_replicas()), (2, false));
+        }
+        lists.take(list(&[("a", 0), ("b", 2)])).unwrap();
+        assert_eq!(lists.reads, 3);
+        // An entry twice is another list, and one that can't be read leaves all as it was.
+        lists.take(list(&[("a", 0), ("b", 2), ("b", 2)])).unwrap();
+        assert_eq!(lists.reads, 4);
+        let before = told(&lists);
+        let torn = RawListPodResourcesResponse { pod_resources: vec![Bytes::from_static(b"\x0a\x09torn")] };
+        assert!(lists.take(torn.clone()).is_err() && lists.take(torn).is_err());
+        assert_eq!(told(&lists), before);
+        lists.take(list(&[])).unwrap();
+        assert_eq!(told(&lists), []);
+    }
+}
