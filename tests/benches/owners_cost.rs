@@ -267,7 +267,7 @@ impl Followed {
         let mut told = self.kubernetes.subscribe();
         let mut cost = || {
             let start = cpu_us();
-            self.runtime.block_on(tokio::time::sleep(self.interval));
+            self.runtime.block_on(async { tokio::time::sleep(self.interval).await });
             assert_eq!(told.borrow_and_update().claims.len(), PODS);
             cpu_us() - start
         };
