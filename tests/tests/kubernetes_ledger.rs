@@ -6,198 +6,27 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 #![allow(clippy::large_futures, reason = "a whole node is in each")]
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use contador_agent::config::{Config, Overrides};
 use contador_agent::owners::claim::Snapshot;
-use contador_agent::owners::kubernetes::messages::{ContainerDevices, ContainerResources, PodResources};
-use contador_agent::sensors::{GpuIdentity, Gpus, NvmlLibrary};
-use contador_schemas::names;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use contador_agent::owners::kubernetes::messages::{
+    ClaimResource, ContainerDevices, ContainerResources, DynamicResource, PodResources,
+};
+use contador_agent::sensors::{GpuIdentity, Gpus, NvmlLibrary, Placement};
 
 mod kube_support;
+mod metered_support;
 mod node_support;
 mod nvml_support;
 use kube_support::{Cluster, Kubelet, Manner};
-use node_support::{Agent, Kernel, attribute, points, whole};
-use nvml_support::Simulator;
+use metered_support::{Metered, Row, Rows, on_time, rows};
 
 const A: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
 const B: &str = "GPU-77777777-d33d-2b2c-524d-9e3d8d2b8a77";
 const C: &str = "GPU-88888888-d33d-2b2c-524d-9e3d8d2b8a77";
-
-/// The start of the first minute: 2026-09-21 14:14:00 UTC.
-const START: i64 = 1_790_000_040_000;
-
-/// How long before it the node is started, in milliseconds.
-const BEFORE: i64 = 60_000;
-
-/// From round to round, in seconds.
-const EVERY: i64 = 5;
-
-/// How long is waited for what must come.
-const PATIENCE: Duration = Duration::from_secs(90);
-
-/// What an owner has of a device's minute, in milliseconds: its share; how long it held any part; and of that, how long there
-/// was no work.
-type Row = [u64; 3];
-
-/// The rows of one minute, by device, and by `namespace/pod/container` with an experiment that is known, or the owner's kind.
-type Rows = BTreeMap<String, BTreeMap<String, Row>>;
-
-fn rows(of: &[(&str, &[(&str, Row)])]) -> Rows {
-    let owners = |rows: &[(&str, Row)]| rows.iter().map(|(owner, row)| ((*owner).to_owned(), *row)).collect();
-    of.iter().map(|(device, rows)| ((*device).to_owned(), owners(rows))).collect()
-}
-
-/// A node of Kubernetes that is metered.
-struct Metered {
-    agent: Agent,
-    cluster: Cluster,
-    simulator: Simulator,
-    kernel: Kernel,
-    _state: tempfile::TempDir,
-    /// The sensors that say who holds what.
-    sensors: Vec<String>,
-    /// The machine was too slow for some round: it booked what was known before.
-    is_late: bool,
-    handed_on: Vec<ExportMetricsServiceRequest>,
-}
-
-impl Metered {
-    /// Starts a node with GPUs of these UUIDs, each with more keys of a scenario, and waits until they are known.
-    async fn start(cluster: Cluster, gpus: &[(&str, &str)], change: impl FnOnce(&mut Config)) -> Self {
-        let scenario: String = gpus
-            .iter()
-            .map(|(uuid, keys)| format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{uuid}\"\n{keys}\n"))
-            .collect();
-        let (simulator, kernel, state) = (Simulator::new(&scenario), Kernel::new(), tempfile::tempdir().unwrap());
-        let (socket, api) = (cluster.kubelet.socket(), cluster.api.url());
-        let library = simulator.path();
-        let agent = Agent::start(state.path(), &library, &kernel, |config| {
-            // A round may take its time.
-            config.interval = Duration::from_secs(60);
-            (config.kubernetes.socket, config.kubernetes.api) = (socket, Some(api));
-            config.slurm.scontrol = "/nonexistent/scontrol".into();
-            change(config);
-        });
-        let agent = agent.await;
-        let sensors = gpus.iter().map(|(uuid, _)| *uuid).chain(["owners"]).map(str::to_owned).collect();
-        let handed_on = Vec::new();
-        let mut node = Self { agent, cluster, simulator, kernel, _state: state, sensors, is_late: false, handed_on };
-        let began = Instant::now();
-        for passed_ms in 0.. {
-            node.round(passed_ms - BEFORE).await;
-            if node.agent.health.get().is_ok() {
-                break;
-            }
-            assert!(began.elapsed() < PATIENCE, "{:?}", node.agent.health.get());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        node.knows(|told| told.told_ms > 0).await;
-        node.is_late = false;
-        node
-    }
-
-    /// A round, so many milliseconds after the start.
-    async fn round(&mut self, at_ms: i64) {
-        self.simulator.hold_clock(u64::try_from(at_ms + BEFORE).unwrap());
-        self.agent.node.tick(START + at_ms).await;
-        let answered_ms = |sensor: &str| {
-            let seconds = self.agent.telemetry.sensor_answered.with_label_values(&[sensor]).get();
-            (seconds * 1e3).round()
-        };
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds of these years are exact")]
-        let now_ms = (START + at_ms) as f64;
-        self.is_late |= self.sensors.iter().any(|sensor| answered_ms(sensor) != now_ms);
-        self.handed_on.extend(self.agent.handed_on().await);
-    }
-
-    /// The rounds from this second to that one.
-    async fn rounds(&mut self, from: i64, to: i64) {
-        for second in (from..=to).step_by(usize::try_from(EVERY).unwrap()) {
-            self.round(second * 1_000).await;
-        }
-    }
-
-    /// What Kubernetes has told last.
-    fn told(&self) -> Arc<Snapshot> {
-        self.agent.node.schedulers().snapshots().remove(0)
-    }
-
-    /// Waits until what Kubernetes has told is so.
-    async fn knows(&self, is_so: impl Fn(&Snapshot) -> bool) {
-        let began = Instant::now();
-        while !is_so(&self.told()) {
-            assert!(began.elapsed() < PATIENCE, "it did not come to be so: {:#?}", self.told());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    /// Goes on to this step, and waits until so many claims are known of pods that the API server knows.
-    async fn step(&self, step: &str, claims: usize) {
-        self.cluster.step(step);
-        let is_told =
-            |told: &Snapshot| told.claims.iter().all(|claim| claim.holder.labels.contains_key("k8s.label.team"));
-        self.knows(|told| told.claims.len() == claims && is_told(told)).await;
-    }
-
-    /// The minutes from the first one on; `None` when some round was late.
-    fn minutes<const COUNT: usize>(&self) -> Option<[Rows; COUNT]> {
-        (!self.is_late).then(|| std::array::from_fn(|minute| self.minute(i64::try_from(minute).unwrap())))
-    }
-
-    fn minute(&self, minute: i64) -> Rows {
-        let infos = points(&self.handed_on, names::OWNER_INFO);
-        let called: BTreeMap<&str, String> = infos
-            .iter()
-            .map(|info| {
-                let [namespace, pod, container, experiment] =
-                    [names::NAMESPACE, names::POD, names::CONTAINER, names::EXPERIMENT]
-                        .map(|name| attribute(info, name));
-                let name = match pod {
-                    "" => attribute(info, names::OWNER_KIND).to_owned(),
-                    _ => format!("{namespace}/{pod}/{container} {experiment}").trim_end().to_owned(),
-                };
-                (attribute(info, names::OWNER_ID), name)
-            })
-            .collect();
-        let start = u64::try_from(START + minute * 60_000).unwrap() * 1_000_000;
-        let mut rows = Rows::new();
-        for (place, name) in [names::LEDGER_SHARE, names::LEDGER_HELD, names::LEDGER_IDLE].into_iter().enumerate() {
-            for point in points(&self.handed_on, name).iter().filter(|point| point.start_time_unix_nano == start) {
-                let owner = called[attribute(point, names::OWNER_ID)].clone();
-                let device = rows.entry(attribute(point, names::HW_ID).to_owned()).or_default();
-                device.entry(owner).or_default()[place] += whole(point);
-            }
-        }
-        rows
-    }
-
-    /// What was said of schedulers, in order: when, in milliseconds from the start, the kind, and the message.
-    fn said(&self) -> Vec<(i64, String, String)> {
-        let events = points(&self.handed_on, names::EVENT);
-        let said = events.iter().map(|event| {
-            let at_ms = i64::try_from(event.time_unix_nano / 1_000_000).unwrap() - START;
-            (at_ms, attribute(event, names::EVENT_KIND).to_owned(), attribute(event, names::EVENT_MESSAGE).to_owned())
-        });
-        said.filter(|(_, kind, _)| kind.starts_with("scheduler_")).collect()
-    }
-}
-
-/// What a scenario comes to: again, when the machine was too slow for one of its rounds.
-async fn on_time<T>(scenario: impl AsyncFn() -> Option<T>) -> T {
-    for _ in 0..8 {
-        if let Some(result) = scenario().await {
-            return result;
-        }
-    }
-    panic!("some round was late each time");
-}
 
 /// A pod that starts, completes while the kubelet goes on listing it, and comes again under its name.
 async fn two_pods_of_a_name(rules: &str) -> [Rows; 2] {
@@ -301,9 +130,55 @@ async fn replicas_are_shares_and_two_containers_on_a_gpu_have_half_each() {
     assert_eq!(minute, rows(&[(A, &[("idle", [60_000, 60_000, 0])]), (B, replicas), (C, halves)]));
 }
 
+/// What pods ask for, in an annotation and in limits, is what they have; what they don't is idle's.
+#[tokio::test]
+async fn parts_that_were_asked_for_are_shares() {
+    let ([minute], said) = on_time(async || {
+        let cluster = Cluster::replay("requested", "empty").await;
+        let mut node = Metered::start(cluster, &[(A, ""), (B, "utilization = 50"), (C, "")], |_| {}).await;
+        node.step("asked", 5).await;
+        node.rounds(0, 60).await;
+        node.minutes().map(|minutes| (minutes, node.said()))
+    })
+    .await;
+    // A whole GPU is its pod's, whatever it asks for.
+    let whole: &[(&str, Row)] = &[("ml/whole/main", [60_000; 3])];
+    // 300 and 500 thousandths; each has a tenth of the replicas.
+    let milli: &[(&str, Row)] = &[
+        ("ml/first/main", [18_000, 60_000, 0]),
+        ("ml/second/main", [30_000, 60_000, 0]),
+        ("idle", [12_000, 60_000, 0]),
+    ];
+    // A quarter of the memory of an H100 with 81,559 MiB, and somebody who asks for what there can't be.
+    let memory: &[(&str, Row)] =
+        &[("web/chat/main", [15_000, 60_000, 60_000]), ("web/odd/main", [45_000, 60_000, 60_000])];
+    assert_eq!(minute, rows(&[(A, whole), (B, milli), (C, memory)]));
+    let message = "pod web/odd: nvidia.com/gpumem-percentage = \"120\" is no part of a GPU, \
+                   expected more than 0 and at most 100";
+    assert_eq!(said, [(0, "scheduler_unclear".to_owned(), message.to_owned())]);
+}
+
+/// Which GPU a pod has a part of, its scheduler says: HAMi, whatever replica the kubelet has picked, and KAI, which has a pod of its
+/// own reserve it.
+#[tokio::test]
+async fn parts_are_of_the_gpu_that_the_scheduler_has_given() {
+    let [minute] = on_time(async || {
+        let cluster = Cluster::replay("requested", "empty").await;
+        let mut node = Metered::start(cluster, &[(A, ""), (B, ""), (C, "utilization = 50")], |_| {}).await;
+        node.step("assigned", 3).await;
+        node.rounds(0, 60).await;
+        node.minutes()
+    })
+    .await;
+    let assigned: &[(&str, Row)] = &[("ml/first/main", [24_000, 60_000, 60_000]), ("idle", [36_000, 60_000, 0])];
+    let shared: &[(&str, Row)] =
+        &[("ml/left/", [15_000, 60_000, 0]), ("ml/right/", [30_000, 60_000, 0]), ("idle", [15_000, 60_000, 0])];
+    assert_eq!(minute, rows(&[(A, &[("idle", [60_000, 60_000, 0])]), (B, assigned), (C, shared)]));
+}
+
 /// Instances of 3g.40gb and 1g.10gb: half of the GPU (4 of 8 memory slices) and a seventh; the rest is stranded.
-/// `called`: how the kubelet calls an instance.
-async fn a_mig_pod_has_its_instances_part(called: impl Fn(&GpuIdentity) -> String) {
+/// `given`: how the kubelet says that a container has an instance, and how that device is called then.
+async fn a_mig_pod_has_its_instances_part(given: impl Fn(&GpuIdentity) -> (ContainerResources, String)) {
     let (minute, [large, small]) = on_time(async || {
         let cluster = Cluster::replay("ledger", "empty").await;
         let split = "mig = [\"3g.40gb\", \"1g.10gb\"]";
@@ -314,9 +189,7 @@ async fn a_mig_pod_has_its_instances_part(called: impl Fn(&GpuIdentity) -> Strin
             driver.identities().iter().find(is_it).unwrap().clone()
         };
         let [large, small] = ["3g.40gb", "1g.10gb"].map(by);
-        let id = called(&large);
-        let devices = ContainerDevices { resource_name: "nvidia.com/mig-3g.40gb".into(), device_ids: vec![id.clone()] };
-        let container = ContainerResources { name: "main".into(), devices: vec![devices], dynamic_resources: vec![] };
+        let (container, id) = given(&large);
         let list = |kubelet: &Kubelet| {
             let pod =
                 PodResources { name: "train".into(), namespace: "ml".into(), containers: vec![container.clone()] };
@@ -347,16 +220,44 @@ async fn a_mig_pod_has_its_instances_part(called: impl Fn(&GpuIdentity) -> Strin
     assert_eq!(minute, rows(&expected));
 }
 
+/// A container that a device plugin gave the instance of this id.
+fn plugged(id: String) -> (ContainerResources, String) {
+    let devices = ContainerDevices { resource_name: "nvidia.com/mig-3g.40gb".into(), device_ids: vec![id.clone()] };
+    (ContainerResources { name: "main".into(), devices: vec![devices], dynamic_resources: vec![] }, id)
+}
+
 #[tokio::test]
 async fn a_mig_pod_has_its_instances_part_until_its_end() {
-    a_mig_pod_has_its_instances_part(|instance| instance.uuid.clone()).await;
+    a_mig_pod_has_its_instances_part(|instance| plugged(instance.uuid.clone())).await;
+}
+
+/// NVIDIA's driver for dynamic resource allocation says where on its GPU an instance is: in an older form, and in a newer one.
+#[tokio::test]
+async fn a_mig_pod_has_its_instances_part_when_it_claims_it() {
+    for is_newer in [false, true] {
+        let claimed = |instance: &GpuIdentity| {
+            let Placement { profile, start } = instance.mig.as_ref().unwrap().placement.unwrap();
+            let place = if is_newer { format!("3g40gb-{profile}-{start}") } else { format!("{profile}-{start}-4") };
+            let claim = ClaimResource {
+                driver_name: "gpu.nvidia.com".into(),
+                pool_name: "n1".into(),
+                device_name: format!("gpu-0-mig-{place}"),
+                cdi_devices: vec![],
+            };
+            let claims = DynamicResource { claim_resources: vec![claim], ..DynamicResource::default() };
+            let container =
+                ContainerResources { name: "main".into(), devices: vec![], dynamic_resources: vec![claims] };
+            (container, format!("gpu-0-mig with profile {profile} at {start}"))
+        };
+        a_mig_pod_has_its_instances_part(claimed).await;
+    }
 }
 
 /// GKE names an instance by its GPU's device node.
 #[tokio::test]
 async fn a_mig_pod_has_its_instances_part_on_gke_too() {
     let node = |instance: &GpuIdentity| format!("nvidia0/gi{}", instance.mig.as_ref().unwrap().gpu_instance);
-    a_mig_pod_has_its_instances_part(node).await;
+    a_mig_pod_has_its_instances_part(|instance| plugged(node(instance))).await;
 }
 
 /// A kubelet that gives no answer is believed for a while. Then nobody was given anything: a GPU without work is idle, one
@@ -368,9 +269,7 @@ async fn a_kubelet_fails(manner: Option<Manner>, why: &str) {
         let gpus = [(A, ""), (B, "utilization = 50"), (C, seen)];
         let keep_for = Duration::from_secs(10);
         let mut node = Metered::start(cluster, &gpus, |config| config.kubernetes.keep_for = keep_for).await;
-        let id = "7be92808767a667f35c8505cbf40d14e931ef6db5b0210329cf193b15ba9d605";
-        node.kernel.process(501, &[]);
-        node.kernel.group(501, &format!("/kubepods/burstable/pod3a6f0f0e-1c61-4d5c-9f6b-1f1c3e0d7a55/{id}"));
+        node.seen(501);
         node.step("silent", 3).await;
         node.rounds(0, 20).await;
         match manner {

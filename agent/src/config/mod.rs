@@ -28,6 +28,7 @@ pub use given::{Effective, Flags};
 use self::given::Given;
 use self::key::Written;
 use crate::outbox::SpoolLimits;
+use crate::owners::kubernetes::request::Unit;
 use crate::sensors::MountOptions;
 
 /// How requests are compressed.
@@ -91,6 +92,8 @@ pub struct Kubernetes {
     pub ca_file: Option<PathBuf>,
     /// Resources that are GPUs, beside NVIDIA's: names, or beginnings that end with `*`.
     pub resources: Vec<String>,
+    /// More words in which pods ask for a part of a GPU, with their units.
+    pub requests: Vec<(String, Unit)>,
     /// How long the kubelet's last word counts when it does not answer.
     pub keep_for: Duration,
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use super::Compression;
 use super::key::{About, Default, Key, keys};
 use super::read::{
-    address, api, choice, count_to, endpoint, flag, interval, name, path, places, poll, push_size, resources,
+    address, api, choice, count_to, endpoint, flag, interval, name, path, places, poll, push_size, requests, resources,
     size_from, texts, timeout, to_an_hour,
 };
+use crate::owners::kubernetes::request::Unit;
 
 keys! {
     /// Name of this node in everything that is sent.
@@ -91,6 +92,11 @@ keys! {
     /// device plugin must call devices by UUID or minor number, as NVIDIA's do.
     KUBE_RESOURCES: Vec<String> = "kubernetes.resources", Default::List(&[]), resources,
         "a list of names of resources, such as example.com/gpu or example.com/gpu-*";
+    /// More words in which pods ask for a part of a GPU, in a container's limits or in an annotation of the pod, each with its
+    /// unit: fraction, percent, milli, or a size of the GPU's memory. Those of docs/kubernetes.md are known; of these, the unit
+    /// that is said here counts.
+    KUBE_REQUESTS: Vec<(String, Unit)> = "kubernetes.requests", Default::List(&[]), requests,
+        "a list of words with their units, such as example.com/gpu-share=percent or aliyun.com/gpu-mem=1MiB";
     /// How long the kubelet's last word counts when it does not answer. From then on nobody holds a GPU by it.
     KUBE_KEEP: Duration = "kubernetes.keep_for", Default::Text("1m"), to_an_hour, "a duration from 1s to 1h";
     /// The program that asks Slurm's controller about the jobs of this node: of new and changed jobs, and as often as

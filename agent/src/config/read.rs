@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Compression;
 use super::key::Written;
 use super::units::{duration, size};
+use crate::owners::kubernetes::request::Unit;
 use crate::owners::label;
 
 /// Without more words than the key has itself.
@@ -146,4 +147,16 @@ pub(super) fn resources(written: &Written) -> Result<Vec<String>, &'static str> 
         name.len() <= MAX_RESOURCE_BYTES && !start.is_empty() && start.chars().all(is_plain)
     };
     if list.iter().all(is_one) { Ok(list) } else { Err(KEY) }
+}
+
+/// Each a name, an equals sign, and a unit.
+pub(super) fn requests(written: &Written) -> Result<Vec<(String, Unit)>, &'static str> {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-._/".contains(sign);
+    let one = |text: &String| {
+        let (word, unit) = text.split_once('=')?;
+        let (word, unit) = (word.trim(), Unit::named(unit.trim(), |text| size(text).ok())?);
+        let is_word = !word.is_empty() && word.len() <= MAX_RESOURCE_BYTES && word.chars().all(is_plain);
+        is_word.then(|| (word.to_owned(), unit))
+    };
+    texts(written)?.iter().map(one).collect::<Option<_>>().ok_or(KEY)
 }

@@ -56,6 +56,7 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
             token_file: given.find(raw::KUBE_TOKEN)?,
             ca_file: given.find(raw::KUBE_CA)?,
             resources: given.get(raw::KUBE_RESOURCES)?,
+            requests: given.get(raw::KUBE_REQUESTS)?,
             keep_for: given.get(raw::KUBE_KEEP)?,
         },
         slurm: Slurm {

@@ -70,6 +70,8 @@ pub struct Snapshot {
     pub works: Arc<HashMap<String, Named>>,
     /// Why it could not be told again.
     pub fault: Option<String>,
+    /// What of its word can't be used, and why, each once.
+    pub unclear: Vec<String>,
     /// Some of those that are asked for it have neither answered nor failed yet.
     pub waiting: bool,
     /// What it told last is too old to count: so there are no claims.

@@ -79,7 +79,7 @@ pub struct ProbeReport {
     pub owners: Vec<(String, Owner)>,
     /// Who was given a device by a scheduler, by its UUID, whether or not a process of his is there.
     pub given: Claims,
-    /// Why a scheduler does not tell who holds what.
+    /// Why a scheduler does not tell who holds what, and what of its word cannot be used.
     pub silent: Vec<String>,
     /// Whose each process is that holds a device.
     pub processes: HashMap<u32, Identified>,

@@ -180,7 +180,7 @@ impl Prober {
             ts_ms,
             owners,
             given: claims,
-            silent: told.iter().filter_map(|told| told.fault.clone()).collect(),
+            silent: told.iter().flat_map(|told| told.fault.iter().chain(&told.unclear)).cloned().collect(),
             sensors,
             before: self.sensors.iter().filter_map(|sensor| Some((sensor.name, sensor.before.clone()?))).collect(),
             processes,

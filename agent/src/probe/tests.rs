@@ -400,6 +400,7 @@ fn an_instance_is_a_row_below_its_gpu_and_its_processes_are_its_own() {
         compute_instance: 0,
         compute_slices: Some(1),
         memory_slices: Some(1),
+        placement: None,
     });
     identity.uuid = "MIG-1".to_owned();
     sample.uuid = "MIG-1".to_owned();

@@ -63,6 +63,8 @@ pub struct Node {
     pub(super) sampled: bool,
     /// Of each scheduler that does not answer, by its place, what holds until it does, and why.
     pub(super) silent: BTreeMap<usize, (Silence, String)>,
+    /// What of schedulers' word can't be used.
+    pub(super) unclear: BTreeSet<String>,
     pub(super) events: Vec<Event>,
     pub(super) troubles: Troubles,
     /// Samples that the spool lacks, the oldest first.
@@ -129,6 +131,7 @@ impl Node {
             missing: false,
             sampled: false,
             silent: BTreeMap::new(),
+            unclear: BTreeSet::new(),
             events,
             troubles: Troubles::default(),
             unkept,

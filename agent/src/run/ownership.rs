@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn a_gpu_instance_is_known_by_the_device_node_of_its_gpu() {
-        let instance = NodeDevice { uuid: "MIG-5".into(), minor: Some(1), gpu_instance: Some(5), pci: None };
+        let instance =
+            NodeDevice { uuid: "MIG-5".into(), minor: Some(1), gpu_instance: Some(5), ..NodeDevice::default() };
         let devices = [gpu(0), gpu(1), instance];
         let claim = |minor, gpu_instance| Claim {
             device: DeviceId::Node { minor, gpu_instance },

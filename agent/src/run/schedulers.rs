@@ -50,6 +50,9 @@ impl Schedulers {
     /// Says which GPUs and instances there are.
     pub fn set_devices(&self, devices: &[Arc<GpuIdentity>]) {
         let devices: Arc<[NodeDevice]> = NodeDevice::all(devices).into();
+        if let Some(kubernetes) = &self.kubernetes {
+            kubernetes.set_devices(Arc::clone(&devices));
+        }
         if let Some(slurm) = &self.slurm {
             slurm.set_devices(Arc::clone(&devices));
         }

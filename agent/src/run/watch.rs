@@ -1,5 +1,7 @@
 //! What a node notices of itself: whether GPUs are sampled, whether schedulers answer, and whether the clock was set.
 
+use std::collections::BTreeSet;
+
 use super::gpus::{GpuTick, Sampling};
 use super::node::Node;
 use crate::outbox::encode::infos::Event;
@@ -40,6 +42,21 @@ impl Node {
             tracing::warn!(kind, message, "a scheduler");
             self.events.push(Event::new(instant_ms, kind, message));
         }
+        self.note_unclear(instant_ms);
+    }
+
+    /// Says what of schedulers' word can't be used, each thing once as long as it is so.
+    fn note_unclear(&mut self, instant_ms: i64) {
+        let told = self.owners.snapshots.iter().flat_map(|told| &told.unclear);
+        if told.clone().count() == self.unclear.len() && told.clone().all(|reason| self.unclear.contains(reason)) {
+            return;
+        }
+        let now: BTreeSet<String> = told.cloned().collect();
+        for reason in now.difference(&self.unclear) {
+            tracing::warn!(reason, "a scheduler's word can't be used");
+            self.events.push(Event::new(instant_ms, "scheduler_unclear", reason.clone()));
+        }
+        self.unclear = now;
     }
 
     /// Takes over whether GPUs are sampled; a change is logged. That there were none from the start, and that some are found
@@ -76,7 +93,8 @@ impl Node {
         let faults: Vec<String> = checkpoint.into_iter().chain(self.fault.clone()).collect();
         self.health.set(if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) });
         let silent = self.silent.values().map(|(_, reason)| reason.clone());
-        self.health.set_remarks(self.gpu_faults.iter().cloned().chain(silent).collect());
+        let remarks = self.gpu_faults.iter().cloned().chain(silent).chain(self.unclear.iter().cloned());
+        self.health.set_remarks(remarks.collect());
     }
 
     /// Compares the wall clock with the one that nobody can set.

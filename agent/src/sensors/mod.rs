@@ -40,5 +40,5 @@ pub use nvml::{Driver, GpuAnswer, GpuReader, Gpus, LayoutChange, NvmlLibrary, Se
 pub use psi::Pressure;
 pub use rdma::Rdma;
 pub use reading::Reading;
-pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, MigIdentity, ProcessKind};
+pub use sample::{DiskSample, GpuIdentity, GpuProcess, GpuSample, HostSample, MigIdentity, Placement, ProcessKind};
 pub use task::{Answer, SensorTask};

@@ -66,6 +66,17 @@ pub struct MigIdentity {
     pub compute_slices: Option<u32>,
     /// Memory slices, of the GPU's 8. Compute instances of one GPU instance share them.
     pub memory_slices: Option<u32>,
+    /// Where its GPU instance is. The driver tells root only.
+    pub placement: Option<Placement>,
+}
+
+/// Where a GPU instance is on its GPU. Two at one place are compute instances of one GPU instance.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct Placement {
+    /// The driver's id of the profile that it was made with.
+    pub profile: u32,
+    /// Its first memory slice.
+    pub start: u32,
 }
 
 /// One GPU, or one MIG instance, at one instant.

@@ -12,6 +12,9 @@ const NVIDIA: &str = "nvidia.com/*";
 /// NVIDIA's driver for dynamic resource allocation.
 const DRA_DRIVER: &str = "gpu.nvidia.com";
 
+/// What names of its devices begin with.
+const CLAIMED: &str = "gpu-";
+
 /// Most device ids of one answer that are read.
 const MAX_IDS: usize = 16_384;
 
@@ -56,6 +59,15 @@ pub struct Allocation {
     pub part: Part,
     /// The names by which the kubelet knows what was given, sorted.
     pub ids: Vec<String>,
+}
+
+impl Allocation {
+    /// Whether it is the device, and no replica of it: nobody else is given it meanwhile, unless he shares the claim.
+    pub fn is_whole(&self) -> bool {
+        let name = self.device.to_string();
+        let is_it = |id: &String| id.eq_ignore_ascii_case(&name) || name.strip_prefix("GPU-") == Some(id);
+        self.ids.iter().any(|id| is_it(id) || id.starts_with(CLAIMED))
+    }
 }
 
 /// Into which replicas each device is cut, as `GetAllocatableResources` told it.
@@ -167,22 +179,22 @@ fn given<'c>(
     named.chain(claims.filter_map(|claim| Some((claimed(claim)?, claim.device_name.clone()))))
 }
 
-/// The GPU of a resource claim. NVIDIA's driver calls one `gpu-<minor>`; a MIG device, `gpu-<minor>-mig-…`, is named by its
-/// profile and place, from which no UUID follows. Names such as `GPU-<uuid>` are read, too, in the pool and in CDI; a UUID alone
-/// is that of the claim.
+/// The device of a resource claim of NVIDIA's driver: by its UUID where the claim or CDI has one, else by its name there
+/// ([`DeviceId::claimed`]). A UUID alone is that of the claim. What has another name is a device that nobody knows, and is not
+/// taken for another one.
 fn claimed(claim: &ClaimResource) -> Option<DeviceId> {
-    if claim.driver_name != DRA_DRIVER {
+    if claim.driver_name != DRA_DRIVER || claim.device_name.is_empty() {
         return None;
     }
     let cdi = claim.cdi_devices.iter().filter_map(|device| device.name.split_once('=')).map(|(_, name)| name);
-    let mut names = std::iter::once(claim.device_name.as_str()).chain(cdi);
-    let is_named = |name: &str| ["GPU-", "MIG-"].iter().any(|prefix| name.starts_with(prefix));
-    let uuid = names.find_map(|name| DeviceId::parse(name).filter(|_| is_named(name)));
-    uuid.or_else(|| {
-        let minor = claim.device_name.strip_prefix("gpu-")?;
-        let minor = minor.bytes().all(|digit| digit.is_ascii_digit()).then(|| minor.parse().ok()).flatten()?;
-        Some(DeviceId::Node { minor, gpu_instance: None })
-    })
+    let names = || std::iter::once(claim.device_name.as_str()).chain(cdi.clone());
+    // Of an instance, CDI may name the GPU, too.
+    let prefixes = if claim.device_name.contains("-mig-") { &["MIG-"][..] } else { &["GPU-", "MIG-"] };
+    let is_named = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let uuid = names().find_map(|name| DeviceId::parse(name).filter(|_| is_named(name)));
+    // `claim=<uuid>-gpu-0` in CDI.
+    let place = || names().find_map(|name| DeviceId::claimed(name.get(name.find("gpu-")?..)?));
+    Some(uuid.or_else(place).unwrap_or_else(|| DeviceId::Unknown(claim.device_name.clone())))
 }
 
 #[cfg(test)]
@@ -271,6 +283,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_whole_is_one_containers() {
+        let is_whole = |resource: &str, id: &str| {
+            let list =
+                ListPodResourcesResponse { pod_resources: vec![pod("a", &[("main", devices(resource, &[id]))])] };
+            allocations(&list, &Replicas::default(), &Resources::new(&[])).unwrap()[0].is_whole()
+        };
+        let bare = GPU.strip_prefix("GPU-").unwrap();
+        for id in [GPU, bare, &GPU.to_uppercase(), "nvidia0", "nvidia0/gi1"] {
+            assert!(is_whole("nvidia.com/gpu", id), "{id}");
+        }
+        for id in [format!("{GPU}::0"), format!("{GPU}-0"), format!("{GPU}-_-7"), "nvidia0/vgpu0".to_owned()] {
+            assert!(!is_whole("nvidia.com/gpu", &id), "{id}");
+        }
+        let claim =
+            ClaimResource { driver_name: DRA_DRIVER.into(), device_name: "gpu-3".into(), ..ClaimResource::default() };
+        let mut list = pod("a", &[("main", devices("cpu", &[]))]);
+        list.containers[0].dynamic_resources =
+            vec![DynamicResource { claim_resources: vec![claim], ..DynamicResource::default() }];
+        let list = ListPodResourcesResponse { pod_resources: vec![list] };
+        let found = allocations(&list, &Replicas::default(), &Resources::new(&[])).unwrap();
+        assert!(found[0].is_whole());
+    }
+
+    #[test]
     fn replicas_of_an_unhealthy_device_stay_known() {
         let all: Vec<String> = (0..2).map(|replica| format!("{GPU}::{replica}")).collect();
         let mut known = replicas(&all);
@@ -293,11 +329,19 @@ mod tests {
         for cdi in [of_claim.to_owned(), format!("{of_claim}-gpu-3")] {
             assert_eq!(named(claim(DRA_DRIVER, "gpu-3", &cdi)), Some("nvidia3".into()), "{cdi}");
         }
-        assert_eq!(
-            named(claim(DRA_DRIVER, "gpu-0-mig-1g18gb-19-0", &format!("{of_claim}-gpu-0-mig-1g18gb-19-0"))),
-            None
-        );
-        assert_eq!(named(claim(DRA_DRIVER, "gpu-", "")), None);
+        let (instance, called) = ("gpu-0-mig-1g18gb-19-4", "gpu-0-mig with profile 19 at 4");
+        for cdi in [format!("{of_claim}-{instance}"), "nvidia.com/gpu=0:1".into(), format!("nvidia.com/gpu={GPU}")] {
+            assert_eq!(named(claim(DRA_DRIVER, instance, &cdi)).as_deref(), Some(called), "{cdi}: never the GPU");
+        }
+        let uuid = GPU.replace("GPU", "MIG");
+        assert_eq!(named(claim(DRA_DRIVER, instance, &format!("nvidia.com/gpu={uuid}"))), Some(uuid));
+        assert_eq!(named(claim(DRA_DRIVER, "renamed", &format!("{of_claim}-gpu-3"))), Some("nvidia3".into()));
+        // Whatever it is, somebody has it.
+        for name in ["gpu-", "gpu-vfio-0", "renamed"] {
+            let claim = claim(DRA_DRIVER, name, of_claim);
+            assert_eq!(claimed(&claim), Some(DeviceId::Unknown(name.into())));
+        }
+        assert_eq!(named(claim(DRA_DRIVER, "", "")), None);
         assert_eq!(named(claim("compute-domain.nvidia.com", "channel-0", "")), None);
         let mut list = pod("a", &[("main", devices("cpu", &[]))]);
         list.containers[0].dynamic_resources = vec![DynamicResource {

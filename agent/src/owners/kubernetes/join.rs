@@ -82,6 +82,9 @@ impl Join {
             let known = self.known.entry(entry.clone()).or_insert_with(|| new.clone());
             if known.left.is_some() {
                 *known = new;
+            } else if known.device != allocation.device {
+                // Which one it is was told later.
+                known.device.clone_from(&allocation.device);
             }
             let came = known.came;
             first.entry(entry).or_insert(allocation.entry);

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use contador_schemas::owner::Owner;
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::assigned::{Assigned, assigned};
 use crate::owners::claim::Named;
 
 /// Longest value of a label or annotation that is kept, in bytes. Values of labels have at most 63; annotations may be whole
@@ -20,6 +22,12 @@ const MAX_LABELS: usize = 128;
 
 /// Most containers of one pod.
 const MAX_CONTAINERS: usize = 256;
+
+/// Most resources of one container that are kept.
+const MAX_LIMITS: usize = 32;
+
+/// What the names of annotations begin with among the labels.
+pub const ANNOTATION: &str = "k8s.annotation.";
 
 /// Where the kubelet writes the id of a pod that it runs from a file: the UID that such a pod has on the node.
 const STATIC_UID: &str = "kubernetes.io/config.hash";
@@ -48,6 +56,11 @@ pub struct Pod {
     pub name: String,
     /// Labels and annotations, as `k8s.label.<key>` and `k8s.annotation.<key>`.
     pub labels: BTreeMap<String, String>,
+    /// By container, what it has asked for of resources that have a domain: its limits, and of what has none its requests, as
+    /// they are written.
+    pub limits: BTreeMap<String, BTreeMap<String, String>>,
+    /// By container, which devices a scheduler that shares them has assigned.
+    pub assigned: BTreeMap<String, Vec<Assigned>>,
     /// All containers that it has a status of: those that set it up and those for debugging, too.
     pub containers: Vec<Container>,
     /// Some container has started, so that it has its devices.
@@ -102,6 +115,24 @@ pub struct MetadataJson {
 #[serde(default, rename_all = "camelCase")]
 struct SpecJson {
     restart_policy: Option<String>,
+    containers: Option<Vec<AskingJson>>,
+    init_containers: Option<Vec<AskingJson>>,
+}
+
+/// A container, as it was asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AskingJson {
+    name: Option<String>,
+    resources: Option<ResourcesJson>,
+}
+
+/// Quantities are texts; some servers may write numbers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ResourcesJson {
+    limits: Option<BTreeMap<String, Value>>,
+    requests: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -160,6 +191,26 @@ impl ContainerJson {
     }
 }
 
+impl AskingJson {
+    /// The container's name, and what it has asked for of resources that have a domain; `None` when that is nothing.
+    fn into_limits(self) -> Option<(String, BTreeMap<String, String>)> {
+        let ResourcesJson { limits, requests } = self.resources?;
+        let quantity = |(name, value): (String, Value)| match value {
+            Value::String(text) => Some((name, text)),
+            Value::Number(number) => Some((name, number.to_string())),
+            _ => None,
+        };
+        let is_kept = |(name, text): &(String, String)| {
+            name.contains('/') && name.len() <= MAX_VALUE_BYTES && text.len() <= MAX_VALUE_BYTES
+        };
+        // The later one of a name stays.
+        let all = requests.into_iter().flatten().chain(limits.into_iter().flatten());
+        let kept: BTreeMap<_, _> = all.filter_map(quantity).filter(is_kept).collect();
+        let kept: BTreeMap<_, _> = kept.into_iter().take(MAX_LIMITS).collect();
+        (!kept.is_empty()).then_some((self.name?, kept))
+    }
+}
+
 impl PodJson {
     /// The pod; `None` when it has no UID, namespace or name.
     pub fn into_pod(self) -> Option<Pod> {
@@ -186,8 +237,14 @@ impl PodJson {
         let ended_ms = ends.iter().filter_map(|end| instant_ms(end.finished_at.as_deref())).max().filter(|_| ended);
         let others: Vec<ContainerJson> = others.into_iter().flatten().flatten().collect();
         let containers = main.iter().chain(&others).take(MAX_CONTAINERS).map(ContainerJson::to_container).collect();
-        let labels = kept("k8s.label.", labels).chain(kept("k8s.annotation.", annotations)).collect();
-        Some(Pod { uid, static_uid, namespace, name, labels, containers, started, ended, ended_ms })
+        let SpecJson { containers: asking, init_containers, .. } = self.spec;
+        let asking = asking.unwrap_or_default();
+        let names: Vec<String> = asking.iter().map(|container| container.name.clone().unwrap_or_default()).collect();
+        let asking = asking.into_iter().chain(init_containers.into_iter().flatten());
+        let limits = asking.take(MAX_CONTAINERS).filter_map(AskingJson::into_limits).collect();
+        let assigned = annotations.as_ref().map(|all| assigned(all, &names, &limits)).unwrap_or_default();
+        let labels = kept("k8s.label.", labels).chain(kept(ANNOTATION, annotations)).collect();
+        Some(Pod { uid, static_uid, namespace, name, labels, limits, assigned, containers, started, ended, ended_ms })
     }
 }
 
@@ -204,7 +261,7 @@ fn instant_ms(text: Option<&str>) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -279,6 +336,42 @@ mod tests {
         assert_eq!(pod.labels.keys().collect::<Vec<_>>(), ["k8s.annotation.note", "k8s.label.team"]);
         let named = pod.named("main");
         assert_eq!((named.owner.pod.as_str(), named.owner.container.as_str()), ("train", "main"));
+    }
+
+    #[test]
+    fn what_a_container_has_asked_for_is_kept() {
+        let container = |name: &str, resources: Value| json!({"name": name, "resources": resources});
+        let spec = json!({
+            "containers": [
+                container("main", json!({
+                    "limits": {"cpu": "4", "nvidia.com/gpu": 1, "nvidia.com/gpumem": "3k"},
+                    "requests": {"nvidia.com/gpumem": "1k", "example.com/share": "0.5"},
+                })),
+                container("side", json!({"limits": {"memory": "1Gi"}, "requests": null})),
+                container("odd", json!({"limits": {"nvidia.com/gpu": {}, "example.com/long": "x".repeat(MAX_VALUE_BYTES + 1)}})),
+                container("none", Value::Null),
+            ],
+            "initContainers": [container("setup", json!({"requests": {"nvidia.com/gpu": "2"}}))],
+        });
+        let pod = pod(spec, json!({}), json!({}));
+        let limits = |of: &[(&str, &str)]| -> BTreeMap<String, String> {
+            of.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        };
+        let main = [("nvidia.com/gpu", "1"), ("nvidia.com/gpumem", "3k"), ("example.com/share", "0.5")];
+        let expected = [("main", limits(&main)), ("setup", limits(&[("nvidia.com/gpu", "2")]))];
+        assert_eq!(pod.limits, expected.map(|(name, limits)| (name.to_owned(), limits)).into());
+    }
+
+    #[test]
+    fn what_was_assigned_is_of_the_containers_in_order() {
+        let (spec, uuid) = (
+            json!({"containers": [{"name": "zeta"}, {"name": "alpha"}], "initContainers": [{"name": "setup"}]}),
+            "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77",
+        );
+        let metadata = json!({"annotations": {"hami.io/vgpu-devices-allocated": format!(";{uuid},NVIDIA,3000,30:;")}});
+        let pod = pod(spec, json!({}), metadata);
+        let devices: Vec<_> = pod.assigned.iter().map(|(name, of)| (name.as_str(), of[0].device.to_string())).collect();
+        assert_eq!(devices, [("alpha", uuid.to_owned())]);
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl Pods {
         self.pods.get(uid)
     }
 
+    /// All of them, in no order.
+    pub fn all(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values()
+    }
+
     /// Nothing is known of any pod.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()

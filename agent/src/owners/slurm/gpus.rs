@@ -75,7 +75,7 @@ mod tests {
                 uuid: "MIG-11112222-d33d-2b2c-524d-9e3d8d2b8a79".into(),
                 minor: Some(2),
                 gpu_instance: Some(1),
-                pci: None,
+                ..NodeDevice::default()
             },
         ]
     }

@@ -8,6 +8,8 @@ use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlGpuInstanceInfo_t};
 
+use crate::sensors::sample::Placement;
+
 /// Id of the GPU instance that a MIG device is of.
 pub(super) fn gpu_instance_id(nvml: &Nvml, instance: &Device<'_>) -> Result<u32, NvmlError> {
     let call = nvml_sym(nvml.lib().nvmlDeviceGetGpuInstanceId.as_ref())?;
@@ -30,8 +32,8 @@ fn id(instance: &Device<'_>, call: impl FnOnce(nvmlDevice_t, *mut c_uint) -> c_u
     Ok(id)
 }
 
-/// Memory slices that a GPU instance takes of its GPU. The driver tells root only.
-pub(super) fn memory_slices(nvml: &Nvml, gpu: &Device<'_>, gpu_instance: u32) -> Result<u32, NvmlError> {
+/// Where a GPU instance is on its GPU, and how many of its memory slices it takes. The driver tells root only.
+pub(super) fn place(nvml: &Nvml, gpu: &Device<'_>, gpu_instance: u32) -> Result<(Placement, u32), NvmlError> {
     let find = nvml_sym(nvml.lib().nvmlDeviceGetGpuInstanceById.as_ref())?;
     let ask = nvml_sym(nvml.lib().nvmlGpuInstanceGetInfo.as_ref())?;
     let mut instance = std::ptr::null_mut();
@@ -43,5 +45,5 @@ pub(super) fn memory_slices(nvml: &Nvml, gpu: &Device<'_>, gpu_instance: u32) ->
         nvml_try(ask(instance, info.as_mut_ptr()))?;
         info.assume_init()
     };
-    Ok(info.placement.size)
+    Ok((Placement { profile: info.profileId, start: info.placement.start }, info.placement.size))
 }

@@ -55,6 +55,7 @@ impl<'n> Found<'n> {
     pub(super) fn identify(&self, nvml: &Nvml, gpu: &Device<'_>, parent: &GpuIdentity) -> Instance {
         let attributes = self.device.attributes().ok();
         let board = parent.memory_total_bytes.get();
+        let place = calls::place(nvml, gpu, self.gpu_instance).ok();
         let by_size = || memory_slices_of(attributes.as_ref()?.memory_size_mb, board?);
         let mig = MigIdentity {
             parent: parent.uuid.clone(),
@@ -62,7 +63,8 @@ impl<'n> Found<'n> {
             gpu_instance: self.gpu_instance,
             compute_instance: self.compute_instance,
             compute_slices: attributes.as_ref().map(|attributes| attributes.compute_instance_slice_count),
-            memory_slices: calls::memory_slices(nvml, gpu, self.gpu_instance).ok().or_else(by_size),
+            memory_slices: place.map(|(_, slices)| slices).or_else(by_size),
+            placement: place.map(|(placement, _)| placement),
         };
         let identity = GpuIdentity {
             uuid: self.uuid.clone(),
