@@ -3,6 +3,8 @@
 use contador_schemas::names::{LABEL_VARIABLE_PREFIX, OWNER_ATTRIBUTES};
 use contador_schemas::owner::Owner;
 
+use crate::sensors::kernel::Environ;
+
 const RESOURCE_VARIABLE: &[u8] = b"OTEL_RESOURCE_ATTRIBUTES";
 
 /// Fields that say whose work it is. The others (environment, cluster, user) say only where it runs or as whom.
@@ -12,20 +14,14 @@ const TELLING: [&str; 9] =
 /// Longest value that is taken, in bytes; the rest is cut off.
 const MAX_VALUE_BYTES: usize = super::label::MAX_BYTES;
 
-/// The owner that an environment (as `/proc/PID/environ` has it: `NAME=value`, each ended by NUL) names; `None` when it
-/// names nobody. `CONTADOR_OWNER_…` variables win over attributes of `OTEL_RESOURCE_ATTRIBUTES`.
-pub fn owner_in(environ: &[u8]) -> Option<Owner> {
+/// The owner that an environment names; `None` when it names nobody. `CONTADOR_OWNER_…` variables win over attributes of
+/// `OTEL_RESOURCE_ATTRIBUTES`.
+pub fn owner_in(environ: &Environ) -> Option<Owner> {
     let mut owner = Owner::default();
-    let variables = || {
-        environ.split(|&byte| byte == 0).filter_map(|variable| {
-            let at = variable.iter().position(|&byte| byte == b'=')?;
-            Some((&variable[..at], &variable[at + 1..]))
-        })
-    };
-    for (_, value) in variables().filter(|(name, _)| *name == RESOURCE_VARIABLE) {
+    for (_, value) in environ.variables().filter(|(name, _)| *name == RESOURCE_VARIABLE) {
         resource_attributes(&mut owner, &String::from_utf8_lossy(value));
     }
-    for (name, value) in variables() {
+    for (name, value) in environ.variables() {
         let field = std::str::from_utf8(name).ok().and_then(|name| name.strip_prefix(LABEL_VARIABLE_PREFIX));
         if let Some(field) = field {
             owner.set(&field.to_ascii_lowercase(), clean(&String::from_utf8_lossy(value)));
@@ -83,6 +79,10 @@ fn clean(value: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn owner_in(environ: &[u8]) -> Option<Owner> {
+        super::owner_in(&Environ::from(environ))
+    }
 
     #[test]
     fn variables_win_over_resource_attributes() {

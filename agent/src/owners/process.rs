@@ -34,13 +34,10 @@ use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
 use super::{alive, claim, labels, slurm};
-use crate::sensors::kernel::Stat;
+use crate::sensors::kernel::{Environ, Stat};
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
-
-/// Most of an environment that is read, in bytes.
-const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 
 /// Most of the list of control groups that is read, in bytes.
 const MAX_CGROUP_BYTES: u64 = 64 << 10;
@@ -176,7 +173,7 @@ impl ProcessOwners {
         let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
         let own = self.environ(pid);
         let readable = own.is_ok();
-        let mut said = own.ok().as_deref().and_then(labels::owner_in);
+        let mut said = own.ok().as_ref().and_then(labels::owner_in);
         let mut parent = stat.parent;
         for _ in 0..MAX_ANCESTORS {
             if said.is_some() || parent == 0 {
@@ -187,8 +184,7 @@ impl ProcessOwners {
         if let Some(said) = said.as_mut().filter(|said| said.user.is_empty()) {
             said.user.clone_from(&user);
         }
-        let groups = self.read(pid, "cgroup", MAX_CGROUP_BYTES).unwrap_or_default();
-        let work = cgroup::work_in(&String::from_utf8_lossy(&groups));
+        let work = cgroup::work_in(&self.groups(pid));
         let alone = if !readable && user.is_empty() && work.is_none() {
             Owner::of_kind(OwnerKind::Unattributed)
         } else {
@@ -199,7 +195,7 @@ impl ProcessOwners {
     }
 
     fn ancestor(&self, pid: u32) -> (Option<Owner>, u32) {
-        let said = self.environ(pid).ok().as_deref().and_then(labels::owner_in);
+        let said = self.environ(pid).ok().as_ref().and_then(labels::owner_in);
         (said, self.stat(pid).map_or(0, |stat| stat.parent))
     }
 
@@ -208,15 +204,16 @@ impl ProcessOwners {
         Stat::read(&self.proc, pid).filter(|stat| !stat.is_dead() && stat.started.is_some())
     }
 
-    fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
-        self.read(pid, "environ", MAX_ENVIRON_BYTES)
+    fn environ(&self, pid: u32) -> io::Result<Environ> {
+        Environ::read(&self.proc, pid)
     }
 
-    fn read(&self, pid: u32, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        let file = fs::File::open(self.proc.join(pid.to_string()).join(name))?;
+    /// The text of `/proc/PID/cgroup`; empty when it can't be read.
+    fn groups(&self, pid: u32) -> String {
+        let file = fs::File::open(self.proc.join(pid.to_string()).join("cgroup"));
         let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        let read = file.and_then(|file| file.take(MAX_CGROUP_BYTES).read_to_end(&mut bytes));
+        read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 }
 

@@ -7,6 +7,7 @@
 use super::gpus;
 use super::gres;
 use crate::owners::{DeviceId, NodeDevice};
+use crate::sensors::kernel;
 
 /// Longest value that is taken, in bytes.
 const MAX_VALUE_BYTES: usize = 4_096;
@@ -39,18 +40,16 @@ pub struct Environ {
 }
 
 impl Environ {
-    /// Reads an environment as `/proc/PID/environ` has it; `None` when it is not that of a process of `job`: when it has no
-    /// `SLURM_JOB_ID`, or that of another job. An id that is no number can't be compared.
-    pub fn read(bytes: &[u8], job: &str) -> Option<Self> {
+    /// What a process's environment says; `None` when it is not that of a process of `job`: when it has no `SLURM_JOB_ID`, or
+    /// that of another job. An id that is no number can't be compared.
+    pub fn read(environ: &kernel::Environ, job: &str) -> Option<Self> {
         let mut found = Self::default();
-        for entry in bytes.split(|byte| *byte == 0) {
-            let Some(end) = entry.iter().position(|byte| *byte == b'=') else { continue };
-            let value = entry.get(end + 1..).unwrap_or_default();
+        for (name, value) in environ.variables() {
             let Ok(value) = std::str::from_utf8(value) else { continue };
             if value.len() > MAX_VALUE_BYTES || value.chars().any(char::is_control) {
                 continue;
             }
-            match &entry[..end] {
+            match name {
                 b"SLURM_JOB_ID" => value.clone_into(&mut found.number),
                 b"SLURM_JOB_GPUS" => found.job_gpus = gres::ranges(value),
                 b"SLURM_STEP_GPUS" => found.step_gpus = gres::ranges(value),
@@ -122,8 +121,12 @@ mod tests {
 
     const MIG: &str = "MIG-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
 
+    fn read(bytes: &[u8]) -> Option<Environ> {
+        Environ::read(&kernel::Environ::from(bytes), "42")
+    }
+
     fn environ(text: &str) -> Environ {
-        Environ::read(text.replace(' ', "\0").as_bytes(), "42").unwrap()
+        read(text.replace(' ', "\0").as_bytes()).unwrap()
     }
 
     fn node() -> Vec<NodeDevice> {
@@ -167,18 +170,20 @@ mod tests {
     #[test]
     fn an_environment_of_another_job_says_nothing() {
         for text in ["", "SLURM_JOB_ID=7\0SLURM_JOB_GPUS=1", "SLURM_JOB_GPUS=1", "SLURM_JOB_ID=", "SLURM_JOB_ID=x"] {
-            assert_eq!(Environ::read(text.as_bytes(), "42"), None, "{text}");
+            assert_eq!(read(text.as_bytes()), None, "{text}");
         }
-        let other_id = Environ::read(b"SLURM_JOB_ID=42\0SLURM_CLUSTER_NAME=c", "sDM9MP4DP5HG00").unwrap();
+        let other_id =
+            Environ::read(&kernel::Environ::from(&b"SLURM_JOB_ID=42\0SLURM_CLUSTER_NAME=c"[..]), "sDM9MP4DP5HG00")
+                .unwrap();
         assert_eq!((other_id.number.as_str(), other_id.cluster.as_str()), ("42", "c"));
     }
 
     proptest! {
         #[test]
         fn any_bytes_have_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..200), value in "\\PC{0,40}") {
-            let _ = Environ::read(&bytes, "42");
+            let _ = read(&bytes);
             let text = format!("SLURM_JOB_ID=42\0SLURM_JOB_GPUS={value}\0CUDA_VISIBLE_DEVICES={value}");
-            if let Some(found) = Environ::read(text.as_bytes(), "42") {
+            if let Some(found) = read(text.as_bytes()) {
                 let _ = found.devices(&[], true, &node());
             }
         }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use super::{RUNNING, STATE, SUSPENDED};
 use crate::owners::claim::{Claim, Named, Part, Snapshot};
 use crate::owners::users::Users;
 use crate::owners::{NodeDevice, label};
-use crate::sensors::kernel::Stat;
+use crate::sensors::kernel::{self, Stat};
 
 /// When a question is asked again, in milliseconds: where nothing has changed, where there was no answer, and where
 /// something has changed.
@@ -39,9 +38,8 @@ const MAX_PENDING: usize = 16;
 /// How often the environment of a task is tried: a task that was made just now does not have it yet.
 const MAX_TRIES: u8 = 10;
 
-/// Most tasks of a job that are asked, and most of an environment that is read, in bytes.
+/// Most tasks of a job that are asked.
 const MAX_TASKS: usize = 64;
-const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 
 /// Something to ask of the controller.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -307,11 +305,12 @@ impl Job {
         self.group = group;
         let mut unread = std::mem::take(&mut self.unread);
         unread.retain(|pid, tries| {
-            let environ = self.processes.contains_key(pid).then(|| read_environ(proc, *pid)).flatten();
+            let is_there = self.processes.contains_key(pid);
+            let environ = is_there.then(|| kernel::Environ::read(proc, *pid).ok()).flatten();
             *tries += 1;
-            match environ.and_then(|bytes| Environ::read(&bytes, &self.group.job)) {
+            match environ.and_then(|environ| Environ::read(&environ, &self.group.job)) {
                 Some(environ) => self.environ.add(environ),
-                None => return self.processes.contains_key(pid) && *tries < MAX_TRIES,
+                None => return is_there && *tries < MAX_TRIES,
             }
             false
         });
@@ -460,13 +459,6 @@ impl Job {
 fn index(got: &[Gres]) -> Vec<u32> {
     let of_devices = got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps"));
     of_devices.flat_map(|gres| gres.index.iter().copied()).collect()
-}
-
-fn read_environ(proc: &Path, pid: u32) -> Option<Vec<u8>> {
-    let file = fs::File::open(proc.join(pid.to_string()).join("environ")).ok()?;
-    let mut bytes = Vec::new();
-    file.take(MAX_ENVIRON_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 #[cfg(test)]
