@@ -8,6 +8,9 @@
 //! environment can't be read and the user has no name, it is *unattributed*. A process that does not exist, or is dead and only
 //! not collected yet, is nobody's; so is one of a suspended job, which holds nothing.
 //!
+//! Rules may ask for variables of its environment ([`ProcessOwners::with_variables`]): each is its own, or that of the nearest
+//! ancestor that has it, and a label `env.NAME`.
+//!
 //! Most of it is at each call as it was at the one before, so answers are kept:
 //!
 //! - that it is still the same process is asked at each call: of its pidfd ([`super::alive`]), of all processes at once; where
@@ -20,7 +23,7 @@
 //! - what schedulers say of a work is taken from their last word at each call, and costs no look. Who it makes of a process is
 //!   worked out again when the word is another one: as long as an answer is the same, it is the same [`Arc`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -28,6 +31,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use contador_schemas::mapping::Labels;
 use contador_schemas::owner::{Owner, OwnerKind};
 
 use super::cgroup::{self, Work};
@@ -59,6 +63,8 @@ const MAX_UNLABELLED_MS: i64 = 16 * UNLABELLED_MS;
 pub struct ProcessOwners {
     proc: PathBuf,
     users: Users,
+    /// Of which variables rules ask.
+    variables: BTreeSet<String>,
     known: HashMap<u32, Known>,
     /// What schedulers had said at the last call.
     told: Vec<Arc<Snapshot>>,
@@ -66,8 +72,17 @@ pub struct ProcessOwners {
     looks: u64,
 }
 
-/// What the ancestors of the processes of one call say: by PID, the owner that one names and who its parent is.
-type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
+/// What the ancestors of the processes of one call say: by PID, what the environment of one says and who its parent is.
+type Ancestors = HashMap<u32, (Saying, u32)>;
+
+/// What an environment says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Saying {
+    /// Who it names.
+    owner: Option<Owner>,
+    /// The variables that rules ask for, as labels.
+    variables: Labels,
+}
 
 #[derive(Debug)]
 struct Known {
@@ -89,8 +104,8 @@ struct Known {
 /// What a look finds out.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
-    /// Who the environment names.
-    said: Option<Owner>,
+    /// What the environment says, and those of its ancestors as far as it does not.
+    said: Saying,
     /// What its control group says that it is part of.
     work: Option<Work>,
     /// Who it is when neither of them tells.
@@ -100,7 +115,15 @@ struct Found {
 impl ProcessOwners {
     /// Looks under `proc` (`/proc`); names of users are in `passwd` (`/etc/passwd`).
     pub fn new(proc: PathBuf, passwd: PathBuf) -> Self {
-        Self { proc, users: Users::new(passwd), known: HashMap::new(), told: Vec::new(), calls: 0, looks: 0 }
+        let (variables, known, told) = Default::default();
+        Self { proc, users: Users::new(passwd), variables, known, told, calls: 0, looks: 0 }
+    }
+
+    /// Has these variables of environments be labels.
+    #[must_use]
+    pub fn with_variables(mut self, variables: BTreeSet<&str>) -> Self {
+        self.variables = variables.into_iter().map(str::to_owned).collect();
+        self
     }
 
     /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds), where `schedulers` have told last
@@ -156,7 +179,7 @@ impl ProcessOwners {
         let again = before.as_ref().filter(|known| known.started == stat.started && known.found == found);
         let longer =
             again.and_then(|known| known.holds_ms).map_or(UNLABELLED_MS, |held| (2 * held).min(MAX_UNLABELLED_MS));
-        let holds_ms = found.said.is_none().then_some(longer);
+        let holds_ms = found.said.owner.is_none().then_some(longer);
         let named = before.and_then(|known| known.named);
         Some(Known { started: stat.started, pidfd, found, found_ms: now_ms, holds_ms, named, call: 0 })
     }
@@ -173,15 +196,17 @@ impl ProcessOwners {
         let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
         let own = self.environ(pid);
         let readable = own.is_ok();
-        let mut said = own.ok().as_ref().and_then(labels::owner_in);
+        let mut said = own.map(|environ| self.said(&environ)).unwrap_or_default();
         let mut parent = stat.parent;
         for _ in 0..MAX_ANCESTORS {
-            if said.is_some() || parent == 0 {
+            if parent == 0 || (said.owner.is_some() && said.variables.len() == self.variables.len()) {
                 break;
             }
-            (said, parent) = ancestors.entry(parent).or_insert_with(|| self.ancestor(parent)).clone();
+            let (ancestor, next) = &*ancestors.entry(parent).or_insert_with(|| self.ancestor(parent));
+            said.complete(ancestor);
+            parent = *next;
         }
-        if let Some(said) = said.as_mut().filter(|said| said.user.is_empty()) {
+        if let Some(said) = said.owner.as_mut().filter(|said| said.user.is_empty()) {
             said.user.clone_from(&user);
         }
         let work = cgroup::work_in(&self.groups(pid));
@@ -194,9 +219,13 @@ impl ProcessOwners {
         Found { said, work, alone }
     }
 
-    fn ancestor(&self, pid: u32) -> (Option<Owner>, u32) {
-        let said = self.environ(pid).ok().as_ref().and_then(labels::owner_in);
+    fn ancestor(&self, pid: u32) -> (Saying, u32) {
+        let said = self.environ(pid).map(|environ| self.said(&environ)).unwrap_or_default();
         (said, self.stat(pid).map_or(0, |stat| stat.parent))
+    }
+
+    fn said(&self, environ: &Environ) -> Saying {
+        Saying { owner: labels::owner_in(environ), variables: labels::variables_in(environ, &self.variables) }
     }
 
     /// Of a process that lives.
@@ -214,6 +243,18 @@ impl ProcessOwners {
         let mut bytes = Vec::new();
         let read = file.and_then(|file| file.take(MAX_CGROUP_BYTES).read_to_end(&mut bytes));
         read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+}
+
+impl Saying {
+    /// Adds what an ancestor says, where it says nothing itself.
+    fn complete(&mut self, ancestor: &Self) {
+        if self.owner.is_none() {
+            self.owner.clone_from(&ancestor.owner);
+        }
+        for (name, value) in &ancestor.variables {
+            self.variables.entry(name.clone()).or_insert_with(|| value.clone());
+        }
     }
 }
 
@@ -242,7 +283,8 @@ impl Found {
             return None;
         }
         let mut named = of_work.unwrap_or_else(|| Named { owner: self.alone.clone(), ..Named::default() });
-        if let Some(said) = &self.said {
+        named.labels.extend(self.said.variables.clone());
+        if let Some(said) = &self.said.owner {
             let work = std::mem::replace(&mut named.owner, said.clone());
             match self.work {
                 Some(Work::Pod { .. } | Work::SlurmJob { .. }) => {
