@@ -20,8 +20,8 @@
 //!   may have brought labels, and a scheduler may have moved it to another group: a look reads the environments of the process
 //!   and of its ancestors, and a process has at most one in that while. What an ancestor says is read once for all that are
 //!   looked up together.
-//! - what schedulers say of a work is taken from their last word at each call, and costs no look. Who it makes of a process is
-//!   worked out again when the word is another one: as long as an answer is the same, it is the same [`Arc`].
+//! - what schedulers say of a work is taken from their last word at each call, and costs no look; so is the name of a user. Who
+//!   that makes of a process is worked out again when they are others: as long as an answer is the same, it is the same [`Arc`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -66,8 +66,8 @@ pub struct ProcessOwners {
     /// Of which variables rules ask.
     variables: BTreeSet<String>,
     known: HashMap<u32, Known>,
-    /// What schedulers had said at the last call.
-    told: Vec<Arc<Snapshot>>,
+    /// What schedulers had said at the last call, and the version of users' names.
+    told: (Vec<Arc<Snapshot>>, u64),
     calls: u64,
     looks: u64,
 }
@@ -108,8 +108,12 @@ struct Found {
     said: Saying,
     /// What its control group says that it is part of.
     work: Option<Work>,
-    /// Who it is when neither of them tells.
-    alone: Owner,
+    /// Who runs it.
+    uid: Option<u32>,
+    /// The program's name.
+    command: String,
+    /// Whether its own environment can be read.
+    readable: bool,
 }
 
 impl ProcessOwners {
@@ -132,7 +136,8 @@ impl ProcessOwners {
         let pidfds = || self.known.iter().filter_map(|(pid, known)| Some((*pid, known.pidfd.as_ref()?)));
         let (ended, mut room) = (alive::ended(pidfds()), MAX_PIDFDS.saturating_sub(pidfds().count()));
         ended.iter().for_each(|pid| _ = self.known.remove(pid));
-        let is_told = has_same_works(&self.told, schedulers);
+        let version = self.users.version();
+        let is_told = self.told.1 == version && has_same_works(&self.told.0, schedulers);
         let (mut owners, mut ancestors) = (HashMap::with_capacity(pids.len()), Ancestors::new());
         self.calls += 1;
         for &pid in pids {
@@ -150,7 +155,8 @@ impl ProcessOwners {
             owners.extend(known.named.clone().map(|named| (pid, named)));
         }
         self.known.retain(|_, known| known.call == self.calls);
-        self.told = schedulers.to_vec();
+        // Names that came meanwhile are taken at the next call.
+        self.told = (schedulers.to_vec(), version);
         owners
     }
 
@@ -192,8 +198,7 @@ impl ProcessOwners {
     /// What can be found out of a process.
     fn look_up(&mut self, pid: u32, stat: &Stat, ancestors: &mut Ancestors) -> Found {
         self.looks += 1;
-        let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid());
-        let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
+        let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid()).ok();
         let own = self.environ(pid);
         let readable = own.is_ok();
         let mut said = own.map(|environ| self.said(&environ)).unwrap_or_default();
@@ -206,17 +211,8 @@ impl ProcessOwners {
             said.complete(ancestor);
             parent = *next;
         }
-        if let Some(said) = said.owner.as_mut().filter(|said| said.user.is_empty()) {
-            said.user.clone_from(&user);
-        }
         let work = cgroup::work_in(&self.groups(pid));
-        let alone = if !readable && user.is_empty() && work.is_none() {
-            Owner::of_kind(OwnerKind::Unattributed)
-        } else {
-            let user = if user.is_empty() { uid.map(|uid| uid.to_string()).unwrap_or_default() } else { user };
-            Owner { user, command: stat.command.clone(), ..Owner::default() }
-        };
-        Found { said, work, alone }
+        Found { said, work, uid, command: stat.command.clone(), readable }
     }
 
     fn ancestor(&self, pid: u32) -> (Saying, u32) {
@@ -276,16 +272,20 @@ impl Known {
 impl Found {
     /// Who it is by what the schedulers say now; `None` when its job is suspended.
     fn named(&self, users: &mut Users, schedulers: &[Arc<Snapshot>]) -> Option<Named> {
+        let user = self.uid.and_then(|uid| users.name(uid)).unwrap_or_default().to_owned();
+        let alone = self.alone(&user);
         let is_told = self.work.as_ref().and_then(|work| told(work, schedulers));
-        let of_work =
-            self.work.as_ref().map(|work| is_told.cloned().unwrap_or_else(|| untold(work, &self.alone, users)));
+        let of_work = self.work.as_ref().map(|work| is_told.cloned().unwrap_or_else(|| untold(work, &alone, users)));
         if of_work.as_ref().is_some_and(slurm::is_suspended) {
             return None;
         }
-        let mut named = of_work.unwrap_or_else(|| Named { owner: self.alone.clone(), ..Named::default() });
+        let mut named = of_work.unwrap_or_else(|| Named { owner: alone, ..Named::default() });
         named.labels.extend(self.said.variables.clone());
         if let Some(said) = &self.said.owner {
             let work = std::mem::replace(&mut named.owner, said.clone());
+            if named.owner.user.is_empty() {
+                named.owner.user = user;
+            }
             match self.work {
                 Some(Work::Pod { .. } | Work::SlurmJob { .. }) => {
                     claim::identify(&mut named.owner, &work, is_told.is_some())
@@ -294,6 +294,16 @@ impl Found {
             }
         }
         Some(named)
+    }
+
+    /// Who it is when neither its environment nor its control group tells.
+    fn alone(&self, user: &str) -> Owner {
+        if !self.readable && user.is_empty() && self.work.is_none() {
+            return Owner::of_kind(OwnerKind::Unattributed);
+        }
+        let number = || self.uid.map(|uid| uid.to_string()).unwrap_or_default();
+        let user = if user.is_empty() { number() } else { user.to_owned() };
+        Owner { user, command: self.command.clone(), ..Owner::default() }
     }
 }
 

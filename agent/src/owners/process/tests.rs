@@ -83,6 +83,36 @@ fn without_an_environment_and_a_name_it_is_unattributed() {
 }
 
 #[test]
+fn a_name_that_comes_late_is_taken_without_another_look() {
+    let dir = tempfile::tempdir().unwrap();
+    let uid = fs::metadata(dir.path()).unwrap().uid();
+    process(dir.path(), 7, 1, "python3", Some(""));
+    process(dir.path(), 8, 1, "python3", Some("CONTADOR_OWNER_PROJECT=vision"));
+    process(dir.path(), 9, 1, "python3", None);
+    let (answer, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let mut owners = owners(dir.path(), "");
+    owners.users = Users::beside(dir.path().join("passwd"), move |_| {
+        held.lock().unwrap().recv().unwrap();
+        Ok(Some("ana".into()))
+    });
+    let users = |owners: &mut ProcessOwners| {
+        let found = owners.resolve(&[7, 8, 9], 0, &[]);
+        [7, 8, 9].map(|pid| found[&pid].owner.user.clone())
+    };
+    assert_eq!(users(&mut owners), [uid.to_string(), String::new(), String::new()]);
+    assert_eq!(owners.resolve(&[9], 0, &[])[&9].owner, Owner::of_kind(OwnerKind::Unattributed));
+    users(&mut owners);
+    answer.send(()).unwrap();
+    let start = std::time::Instant::now();
+    while users(&mut owners) != ["ana", "ana", "ana"] {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::yield_now();
+    }
+    assert_eq!(owners.looks(), 5, "7 and 8 were forgotten once");
+}
+
+#[test]
 fn a_reused_pid_is_a_new_process_and_labels_may_come_later() {
     let dir = tempfile::tempdir().unwrap();
     process(dir.path(), 7, 1, "sh", Some(""));

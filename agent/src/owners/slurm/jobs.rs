@@ -392,22 +392,25 @@ impl Job {
 
     fn named(&mut self, proc: &Path, users: &mut Users) -> Named {
         let told = self.asked.told.clone().unwrap_or_default();
+        let of_process = || {
+            let pid = self.group.pids.first()?;
+            Some(fs::metadata(proc.join(pid.to_string())).ok()?.uid())
+        };
+        let mut is_known = true;
         // Who it is stays as it was first told, so that one job is one owner.
         let owner = self.owner.take().unwrap_or_else(|| {
-            let of_process = || {
-                let pid = self.group.pids.first()?;
-                Some(fs::metadata(proc.join(pid.to_string())).ok()?.uid())
-            };
             let uid = self.group.uid.or_else(of_process);
             let by_uid = uid.and_then(|uid| users.name(uid)).unwrap_or_default().to_owned();
             let number = uid.map(|uid| uid.to_string()).unwrap_or_default();
             let user = [by_uid, told.user.clone(), self.environ.user.clone(), number];
+            // His number is for as long as his name may come yet.
+            is_known = user[..3].iter().any(|name| !name.is_empty()) || !uid.is_some_and(|uid| users.is_asking(uid));
             let job = self.number(&self.group.job).unwrap_or(&self.group.job).to_owned();
             let first = |texts: &[String]| texts.iter().find(|text| !text.is_empty()).cloned().unwrap_or_default();
             let cluster = first(&[self.environ.cluster.clone(), told.cluster.clone()]);
             Owner { job, user: first(&user), cluster, ..Owner::default() }
         });
-        self.owner = Some(owner.clone());
+        self.owner = is_known.then(|| owner.clone());
         let either = |told: &str, environ: &str| if told.is_empty() { environ.to_owned() } else { told.to_owned() };
         let labels = [
             ("slurm.account", either(&told.account, &self.environ.account)),

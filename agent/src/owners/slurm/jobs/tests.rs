@@ -101,6 +101,30 @@ fn jobs_hold_from_their_first_process_to_their_last() {
 }
 
 #[test]
+fn the_name_of_a_jobs_user_may_come_late() {
+    let mut machine = Machine::new();
+    let (answer, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    machine.jobs.users = Users::beside(machine.dir.path().join("none"), move |uid| {
+        held.lock().unwrap().recv().unwrap();
+        Ok(Some(format!("user{uid}")))
+    });
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
+    machine.job(2, &[20], "SLURM_JOB_ID=2 SLURM_JOB_GPUS=1 SLURM_JOB_USER=eva");
+    let users = |machine: &mut Machine| {
+        let works = machine.jobs.look(1, &[]).works;
+        ["1", "2"].map(|job| works[job].owner.user.clone())
+    };
+    assert_eq!(users(&mut machine), ["1000", "eva"]);
+    answer.send(()).unwrap();
+    let start = std::time::Instant::now();
+    while users(&mut machine) != ["user1000", "eva"] {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_task_that_was_only_just_made_is_asked_again() {
     let mut machine = Machine::new();
     // It is still its manager's copy.
