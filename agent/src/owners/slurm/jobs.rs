@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use contador_schemas::owner::Owner;
 
+pub use super::asked::{Answer, Question};
+use super::asked::{Asked, FAILED_MS};
 use super::environ::Environ;
 use super::gres::{self, Gres};
 use super::told::{NodeTold, Told};
@@ -19,10 +21,8 @@ use crate::owners::users::Users;
 use crate::owners::{NodeDevice, label};
 use crate::sensors::kernel::{self, Stat};
 
-/// When a question is asked again, in milliseconds: where nothing has changed, where there was no answer, and where
-/// something has changed.
+/// When a question is asked again, in milliseconds: where nothing has changed, and where something has.
 const AGAIN_MS: u64 = 300_000;
-const FAILED_MS: u64 = 30_000;
 const CHANGED_MS: u64 = 2_000;
 
 /// How soon an allocation without a process is asked of again, in milliseconds; then after twice as long each time, up to the
@@ -40,28 +40,6 @@ const MAX_TRIES: u8 = 10;
 
 /// Most tasks of a job that are asked.
 const MAX_TASKS: usize = 64;
-
-/// Something to ask of the controller.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Question {
-    /// The job with this id in its groups, and this number.
-    Job(String, String),
-    /// What the node of this name has, and how much of it is allocated.
-    Node(String),
-    /// Which jobs run on the node of this name.
-    Running(String),
-}
-
-/// What the controller answers.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// Of the job with this id in its groups.
-    Job(String, Result<Box<Told>, String>),
-    /// Of the node.
-    Node(Result<NodeTold, String>),
-    /// The numbers of those that run on it.
-    Running(Result<Vec<String>, String>),
-}
 
 /// The jobs.
 #[derive(Debug)]
@@ -82,17 +60,6 @@ pub struct Jobs {
     last: Snapshot,
 }
 
-#[derive(Debug)]
-struct Asked<T> {
-    pending: bool,
-    /// When it is due, in milliseconds of a clock that only goes forward.
-    due_ms: u64,
-    /// When that was told, by the same clock.
-    told_ms: u64,
-    told: Option<T>,
-    fault: Option<String>,
-}
-
 #[derive(Debug, Default)]
 struct Job {
     group: JobGroup,
@@ -109,35 +76,6 @@ struct Job {
     wait_ms: u64,
     asked: Asked<Told>,
     owner: Option<Owner>,
-}
-
-impl<T> Default for Asked<T> {
-    fn default() -> Self {
-        Self { pending: false, due_ms: 0, told_ms: 0, told: None, fault: None }
-    }
-}
-
-impl<T> Asked<T> {
-    /// Whether there is no answer, nor a reason for that.
-    fn is_open(&self) -> bool {
-        self.told.is_none() && self.fault.is_none()
-    }
-
-    /// Takes an answer at `now_ms`, and asks again `again_ms` after one that tells.
-    fn answer(&mut self, about: &str, answer: Result<T, String>, again_ms: u64, now_ms: u64) {
-        self.pending = false;
-        self.due_ms = now_ms.saturating_add(if answer.is_ok() { again_ms } else { FAILED_MS });
-        match answer {
-            Ok(told) => (self.told, self.told_ms, self.fault) = (Some(told), now_ms, None),
-            Err(fault) => {
-                // What was told before is the best that there is.
-                if self.fault.as_ref() != Some(&fault) {
-                    tracing::warn!(fault, "Slurm does not tell of {about}");
-                }
-                self.fault = Some(fault);
-            }
-        }
-    }
 }
 
 impl Jobs {

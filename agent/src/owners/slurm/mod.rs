@@ -4,7 +4,7 @@
 //! processes which devices it got, and [`gpus`] says which devices of this node those are. What the environment does not tell
 //! (account, quality of service, comment, whether the job is suspended, how large a shard is) [`scontrol`] asks of Slurm's
 //! controller, and [`told`] and [`gres`] read the answer. [`jobs`] joins all that to a [`Snapshot`](super::claim::Snapshot),
-//! and says what is to be asked. [`watch`] drives it: each tick looks at the groups, and a thread waits for the controller, so
+//! and says what is to be [`asked`]. [`watch`] drives it: each tick looks at the groups, and a thread waits for the controller, so
 //! that a controller that hangs delays no more than labels.
 //!
 //! - A batch job holds, on the node of its script, from when its first step has a process until its last one has none. Groups
@@ -18,6 +18,7 @@
 //!   suspended. A job that only stops itself still holds.
 //! - Without Slurm there are no such groups, and no more than the node is asked for.
 
+pub mod asked;
 pub mod environ;
 pub mod gpus;
 pub mod gres;
