@@ -11,6 +11,7 @@ use contador_schemas::owner::Owner;
 
 pub use super::asked::{Answer, Question};
 use super::asked::{Asked, FAILED_MS};
+use super::ends::{Ends, Held};
 use super::environ::Environ;
 use super::gres::{self, Gres};
 use super::told::{NodeTold, Told};
@@ -24,6 +25,12 @@ use crate::sensors::kernel::{self, Stat};
 /// When a question is asked again, in milliseconds: where nothing has changed, and where something has.
 const AGAIN_MS: u64 = 300_000;
 const CHANGED_MS: u64 = 2_000;
+
+/// How long what the groups said counts when they can't be listed, in milliseconds.
+const KEEP_MS: u64 = 300_000;
+
+/// Longest time between two looks, in milliseconds.
+const MAX_STEP_MS: u64 = 60_000;
 
 /// How soon an allocation without a process is asked of again, in milliseconds; then after twice as long each time, up to the
 /// time between two polls. So whoever ends with his last process is not held for long, and whoever only waits is cheap.
@@ -57,6 +64,10 @@ pub struct Jobs {
     running: Asked<()>,
     /// Questions about jobs that have no answer yet, also about those that are gone.
     open: usize,
+    ends: Ends,
+    /// For how long the groups could not be listed, in milliseconds, and when that was last tried (Unix milliseconds).
+    unlisted_ms: u64,
+    looked_ms: i64,
     last: Snapshot,
 }
 
@@ -76,6 +87,7 @@ struct Job {
     wait_ms: u64,
     asked: Asked<Told>,
     owner: Option<Owner>,
+    held: Held,
 }
 
 impl Jobs {
@@ -95,6 +107,9 @@ impl Jobs {
             explained: 0,
             running,
             open: 0,
+            ends: Ends::default(),
+            unlisted_ms: 0,
+            looked_ms: 0,
             last: Snapshot::default(),
         }
     }
@@ -107,12 +122,15 @@ impl Jobs {
     }
 
     /// Who holds what at `told_ms` (Unix milliseconds), where the node has `devices`. When the groups can't be listed it is
-    /// what was told last, with why.
+    /// what was told last, with why; after 5 minutes nobody holds anything by that.
     pub fn look(&mut self, told_ms: i64, devices: &[NodeDevice]) -> Snapshot {
+        let passed_ms = u64::try_from(told_ms.saturating_sub(self.looked_ms)).unwrap_or(0);
+        self.looked_ms = told_ms;
         let groups = match tree::jobs(&self.cgroup) {
             Ok(groups) => groups,
-            Err(fault) => return Snapshot { fault: Some(fault), ..self.last.clone() },
+            Err(fault) => return self.unlisted(fault, passed_ms),
         };
+        self.unlisted_ms = 0;
         let mut before = std::mem::take(&mut self.known);
         for group in groups {
             let id = group.job.clone();
@@ -121,8 +139,11 @@ impl Jobs {
             self.known.insert(id, job);
         }
         for (id, mut job) in before {
-            if job.goes_on_alone(&self.host) && !self.known.values().any(|other| other.environ.number == id) {
+            let is_another = |other: &Job| other.environ.number == id;
+            if job.goes_on_alone(&self.host) && !self.known.values().any(is_another) {
                 self.known.insert(id, job);
+            } else if let Some(owner) = &job.owner {
+                job.held.end(owner, job.asked.told.as_ref(), told_ms, &mut self.ends);
             }
         }
         let (mut claims, mut works) = (Vec::new(), HashMap::new());
@@ -135,11 +156,13 @@ impl Jobs {
             }
             let named = job.named(&self.proc, &mut self.users);
             let has = self.node.told.as_ref().map(|node| node.has.as_slice());
-            let of_job = job.claims(&named, &node, has, devices);
+            let mut of_job = job.claims(&named, &node, has, devices);
             self.explained += if job.has_shares() { 0 } else { of_job.len() as u64 };
-            if !super::is_suspended(&named) {
-                claims.extend(of_job);
+            if super::is_suspended(&named) {
+                of_job.clear();
             }
+            job.held.take(&of_job, &named.owner, job.asked.told.as_ref(), told_ms, &mut self.ends);
+            claims.extend(of_job);
             if job.environ.number != *id && !job.environ.number.is_empty() {
                 works.insert(job.environ.number.clone(), named.clone());
             }
@@ -149,10 +172,22 @@ impl Jobs {
         // Where there is `scontrol`, and neither a controller nor jobs, nobody is missed.
         let is_missed = self.node.told.is_some() || !self.known.is_empty();
         let fault = self.node.fault.clone().filter(|_| is_missed);
-        let mut snapshot = Snapshot { told_ms, claims, works, fault, ..Snapshot::default() };
+        let ended = self.ends.told(told_ms);
+        let mut snapshot = Snapshot { told_ms, claims, works, fault, ended, ..Snapshot::default() };
         snapshot.share(&self.last);
         self.last = snapshot.clone();
         snapshot
+    }
+
+    /// What holds when the groups can't be listed, `passed_ms` after the last look.
+    fn unlisted(&mut self, fault: String, passed_ms: u64) -> Snapshot {
+        // A step that is longer than any interval is one of the clock's.
+        self.unlisted_ms = self.unlisted_ms.saturating_add(passed_ms.min(MAX_STEP_MS));
+        let mut told = Snapshot { fault: Some(fault), ended: Vec::new(), ..self.last.clone() };
+        if self.unlisted_ms >= KEEP_MS {
+            (told.claims, told.expired) = (Arc::default(), true);
+        }
+        told
     }
 
     /// Whether something is asked that was neither told nor refused yet.

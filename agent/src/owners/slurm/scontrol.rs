@@ -127,6 +127,8 @@ impl Scontrol {
         // A group of its own, so that what it starts ends with it.
         let mut child = Command::new(program)
             .args(arguments)
+            // Unix seconds, and not the local time.
+            .env("SLURM_TIME_FORMAT", "%s")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::SUSPENDED;
 use super::gres::{self, Gres};
 
 /// Longest value that is taken, in bytes.
@@ -13,6 +14,21 @@ const MAX_VALUE_BYTES: usize = 1_024;
 
 /// Most jobs that are taken from a list.
 const MAX_NUMBERS: usize = 1_024;
+
+/// States of a job that has ended: then its `EndTime` is no guess.
+const ENDED: [&str; 11] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "COMPLETING",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+];
 
 /// A job, as the controller knows it. Empty texts are unknown.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -35,6 +51,10 @@ pub struct Told {
     pub cluster: String,
     /// The node that runs the batch script of a job that has one.
     pub batch_host: String,
+    /// When it ended, or is to end at the latest, Unix milliseconds.
+    pub end_ms: Option<i64>,
+    /// When it was last suspended, or resumed, Unix milliseconds.
+    pub suspend_ms: Option<i64>,
     /// What it got on each group of nodes: the nodes, where that is told, and the resources.
     pub nodes: Vec<(Option<String>, Vec<Gres>)>,
 }
@@ -49,6 +69,15 @@ pub struct NodeTold {
 }
 
 impl Told {
+    /// Until when it held what it was allocated, Unix milliseconds; `None` as long as it does, and when that is not told.
+    pub fn held_until_ms(&self) -> Option<i64> {
+        match self.state.as_str() {
+            SUSPENDED => self.suspend_ms,
+            state if ENDED.contains(&state) => self.end_ms,
+            _ => None,
+        }
+    }
+
     /// What it got on the node of this name; `None` when that is not told.
     pub fn on(&self, node: &str) -> Option<&[Gres]> {
         let own = |nodes: &Option<String>| nodes.as_deref().is_some_and(|nodes| has_node(nodes, node));
@@ -66,7 +95,7 @@ impl Told {
     }
 }
 
-/// The line of `scontrol -o -d show job` that tells of this job.
+/// The line of `scontrol -o -d show job` that tells of this job, with times in Unix seconds.
 ///
 /// # Errors
 /// When there is none, with what was said instead.
@@ -101,6 +130,8 @@ pub fn from_text(text: &str, job: &str) -> Result<Told, String> {
         name: value(line, "JobName", " UserId="),
         cluster: String::new(),
         batch_host: if one("BatchFlag") == "0" { String::new() } else { one("BatchHost") },
+        end_ms: one("EndTime").parse().ok().and_then(milliseconds),
+        suspend_ms: one("SuspendTime").parse().ok().and_then(milliseconds),
         nodes,
     })
 }
@@ -115,6 +146,8 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
     let is_it = |entry: &&Value| entry["job_id"].as_u64().is_some_and(|number| number.to_string() == job);
     let entry = jobs.iter().find(is_it).ok_or_else(|| format!("scontrol's JSON has no job {job} in jobs"))?;
     let one = |key: &str| cleaned(entry[key].as_str().unwrap_or_default());
+    // A number, or in newer releases a table that says whether it is one.
+    let time = |key: &str| milliseconds(entry[key].as_i64().or_else(|| entry[key]["number"].as_i64())?);
     // A text, or in newer releases a list of which the first is the state and the rest are flags.
     let state = entry["job_state"].as_str().or_else(|| entry["job_state"][0].as_str()).unwrap_or_default();
     let details = entry["gres_detail"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -132,6 +165,8 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
         name: one("name"),
         cluster: one("cluster"),
         batch_host: if is_batch { one("batch_host") } else { String::new() },
+        end_ms: time("end_time"),
+        suspend_ms: time("suspend_time"),
         nodes: details.iter().filter_map(of_node).collect(),
     })
 }
@@ -164,6 +199,11 @@ pub fn numbers_from_text(text: &str) -> Result<Vec<String>, String> {
             false => Err(format!("squeue said {}, expected numbers of jobs", super::super::label::shown(line))),
         })
         .collect()
+}
+
+/// Unix seconds as milliseconds; 0 is none.
+fn milliseconds(seconds: i64) -> Option<i64> {
+    seconds.checked_mul(1_000).filter(|at_ms| *at_ms > 0)
 }
 
 /// The value of a key until `end`; empty when it is not there, is none, or is there with two values.

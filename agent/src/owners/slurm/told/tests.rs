@@ -87,6 +87,42 @@ fn json_tells_the_same() {
 }
 
 #[test]
+fn until_when_it_held_is_told_of_a_job_that_does_not_any_more() {
+    let line = |state: &str, end: &str, suspend: &str| {
+        let line = LINE.replace("JobState=RUNNING", &format!("JobState={state}"));
+        line.replace("EndTime=Unknown", &format!("EndTime={end}"))
+            .replace("SuspendTime=None", &format!("SuspendTime={suspend}"))
+    };
+    let text = |state, end, suspend| from_text(&line(state, end, suspend), "1").unwrap().held_until_ms();
+    let json = |state: &str, end: Value, suspend: Value| {
+        let job = serde_json::json!({"job_id": 1, "job_state": [state], "end_time": end, "suspend_time": suspend});
+        from_json(&serde_json::json!({"jobs": [job]}).to_string(), "1").unwrap().held_until_ms()
+    };
+    let number = |number: i64| serde_json::json!({"set": number != 0, "infinite": false, "number": number});
+    for (state, expected) in [
+        ("RUNNING", None),
+        ("PENDING", None),
+        ("CONFIGURING", None),
+        ("SIGNALING", None),
+        ("SUSPENDED", Some(1_790_000_040_000)),
+        ("COMPLETING", Some(1_790_000_099_000)),
+        ("COMPLETED", Some(1_790_000_099_000)),
+        ("CANCELLED", Some(1_790_000_099_000)),
+        ("TIMEOUT", Some(1_790_000_099_000)),
+        ("FAILED", Some(1_790_000_099_000)),
+    ] {
+        assert_eq!(text(state, "1790000099", "1790000040"), expected, "{state}");
+        assert_eq!(json(state, 1_790_000_099.into(), 1_790_000_040.into()), expected, "{state}");
+        assert_eq!(json(state, number(1_790_000_099), number(1_790_000_040)), expected, "{state}");
+    }
+    for nothing in ["Unknown", "None", "0", "", "2026-11-30T18:52:51", "-5", "9223372036854775807"] {
+        assert_eq!((text("TIMEOUT", nothing, "1"), text("SUSPENDED", "1", nothing)), (None, None), "{nothing}");
+    }
+    assert_eq!(json("TIMEOUT", number(0), 0.into()), None);
+    assert_eq!(json("SUSPENDED", number(1), Value::Null), None);
+}
+
+#[test]
 fn a_job_on_several_nodes_tells_of_each() {
     let line = LINE.replace(
         " Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)",
