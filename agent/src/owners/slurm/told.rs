@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::SUSPENDED;
 use super::gres::{self, Gres};
+use super::hosts::HostList;
 
 /// Longest value that is taken, in bytes.
 const MAX_VALUE_BYTES: usize = 1_024;
@@ -80,7 +81,12 @@ impl Told {
 
     /// What it got on the node of this name; `None` when that is not told.
     pub fn on(&self, node: &str) -> Option<&[Gres]> {
-        let own = |nodes: &Option<String>| nodes.as_deref().is_some_and(|nodes| has_node(nodes, node));
+        let own = |nodes: &Option<String>| {
+            nodes.as_deref().is_some_and(|nodes| {
+                // Mostly it is one node.
+                nodes == node || HostList::parse(nodes).is_some_and(|nodes| nodes.has(node))
+            })
+        };
         let mut fit = self.nodes.iter().filter(|(nodes, _)| own(nodes));
         let found = match (fit.next(), fit.next()) {
             (Some(found), None) => Some(found),
@@ -231,41 +237,6 @@ fn cleaned(value: &str) -> String {
         end -= 1;
     }
     value[..end].to_owned()
-}
-
-/// Whether a list of hosts such as `n1,gpu[01-03,07]` has this one.
-fn has_node(list: &str, node: &str) -> bool {
-    let (mut depth, mut start) = (0_u32, 0);
-    for (place, character) in list.char_indices().chain([(list.len(), ',')]) {
-        match character {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 || place == list.len() => {
-                if is_host(&list[start..place], node) {
-                    return true;
-                }
-                start = (place + 1).min(list.len());
-            }
-            _ => {}
-        }
-    }
-    false
-}
-
-/// Whether one host, or one range of hosts, is or has this one.
-fn is_host(pattern: &str, node: &str) -> bool {
-    let Some((prefix, rest)) = pattern.split_once('[') else { return pattern == node };
-    let Some((ranges, suffix)) = rest.split_once(']') else { return false };
-    let number = node.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
-    let Some(number) = number.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())) else { return false };
-    let Ok(value) = number.parse::<u64>() else { return false };
-    ranges.split(',').any(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (Ok(low), Ok(high)) = (first.parse::<u64>(), last.parse::<u64>()) else { return false };
-        // Leading zeros belong to the name.
-        let width = if first.starts_with('0') { first.len() } else { value.to_string().len() };
-        (low..=high).contains(&value) && number.len() == width.max(value.to_string().len())
-    })
 }
 
 #[cfg(test)]

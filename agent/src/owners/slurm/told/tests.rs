@@ -132,6 +132,8 @@ fn a_job_on_several_nodes_tells_of_each() {
     for node in ["n01", "n02", "n03", "n7"] {
         assert_eq!(told.on(node), Some(&gpus(&[2, 3])[..]), "{node}");
     }
+    let racks = from_text(&LINE.replace(" Nodes=n1 ", " Nodes=rack[1-2]n[1-4],login "), "1").unwrap();
+    assert_eq!([racks.on("rack2n3").is_some(), racks.on("rack3n1").is_some()], [true, false]);
     assert_eq!(told.on("n5"), Some(&gpus(&[0])[..]));
     for node in ["n1", "n4", "n05", "n", "n07", "nx", ""] {
         assert_eq!(told.on(node), None, "{node}");
@@ -158,7 +160,9 @@ fn a_list_of_jobs_is_numbers() {
 proptest! {
     #[test]
     fn any_answer_is_read(text in "\\PC{0,200}", name in "\\PC{0,60}", list in "[a-z0-9,\\[\\]-]{0,40}") {
-        let _ = (from_text(&text, "1"), from_json(&text, "1"), node_from_text(&text, "n1"), has_node(&list, "n1"));
+        let _ = (from_text(&text, "1"), from_json(&text, "1"), node_from_text(&text, "n1"));
+        let nodes = LINE.replace(" Nodes=n1 ", &format!(" Nodes={list} "));
+        prop_assert!(from_text(&nodes, "1").is_ok_and(|told| told.on("n2").is_none_or(|got| got == gpus(&[0, 1]))));
         let told = from_text(&LINE.replace("job.sh UserId", &format!("{name} UserId")), "1");
         prop_assert!(told.is_ok_and(|told| told.account == "acct1" || name.contains("Account=")));
     }
