@@ -12,7 +12,7 @@ use contador_schemas::owner::Owner;
 pub use super::asked::{Answer, Question};
 use super::asked::{Asked, FAILED_MS};
 use super::ends::{Ends, Held};
-use super::environ::Environ;
+use super::environ::{Allocated, Environ};
 use super::gres::{self, Gres};
 use super::told::{NodeTold, Told};
 use super::tree::{self, JobGroup};
@@ -155,8 +155,7 @@ impl Jobs {
                 continue;
             }
             let named = job.named(&self.proc, &mut self.users);
-            let has = self.node.told.as_ref().map(|node| node.has.as_slice());
-            let mut of_job = job.claims(&named, &node, has, devices);
+            let mut of_job = job.claims(&named, &node, self.node.told.as_ref(), devices);
             self.explained += if job.has_shares() { 0 } else { of_job.len() as u64 };
             if super::is_suspended(&named) {
                 of_job.clear();
@@ -397,12 +396,17 @@ impl Job {
         Named { owner, labels: labels.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 
-    fn claims(&self, holder: &Named, node: &str, has: Option<&[Gres]>, devices: &[NodeDevice]) -> Vec<Claim> {
+    fn claims(&self, holder: &Named, node: &str, about: Option<&NodeTold>, devices: &[NodeDevice]) -> Vec<Claim> {
         let told = self.asked.told.as_ref();
-        let got = told.and_then(|told| told.on(node)).unwrap_or_default();
+        let on_node = told.and_then(|told| told.on(node));
+        let got = on_node.unwrap_or_default();
+        let places = index(got);
+        let is_told = on_node.is_some() && places.is_empty() == of_devices(got).next().is_none();
+        let allocated = if is_told { Allocated::Places(&places) } else { Allocated::Unknown };
         let has_script = told.is_none_or(|told| told.batch_host == node);
-        let held = self.environ.devices(&index(got), has_script, devices);
-        let part = self.part(got, has.unwrap_or_default(), held.len());
+        let order = about.and_then(|node| node.order.as_ref());
+        let held = self.environ.devices(allocated, has_script, order, devices);
+        let part = self.part(got, about.map(|node| node.has.as_slice()).unwrap_or_default(), held.len());
         held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()
     }
 
@@ -431,10 +435,14 @@ impl Job {
     }
 }
 
-/// The devices of a list of resources, by their place among the node's files.
+/// The devices of a list of resources, by their place among the node's.
 fn index(got: &[Gres]) -> Vec<u32> {
-    let of_devices = got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps"));
-    of_devices.flat_map(|gres| gres.index.iter().copied()).collect()
+    of_devices(got).flat_map(|gres| gres.index.iter().copied()).collect()
+}
+
+/// Those of a list that are devices, or shares of them.
+fn of_devices(got: &[Gres]) -> impl Iterator<Item = &Gres> {
+    got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps") && gres.count > 0)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Slurm's jobs of this node: who they are, and which devices they hold.
 //!
 //! [`tree`] finds the jobs: those whose control groups have processes. [`environ`] reads from the environment of a job's
-//! processes which devices it got, and [`gpus`] says which devices of this node those are. What the environment does not tell
+//! processes which devices it got, and [`places`] and [`gpus`] say which devices of this node those are. What the environment does not tell
 //! (account, quality of service, comment, whether the job is suspended, how large a shard is) [`scontrol`] asks of Slurm's
 //! controller, and [`told`], [`gres`] and [`hosts`] read the answer. [`jobs`] joins all that to a [`Snapshot`](super::claim::Snapshot),
 //! and says what is to be [`asked`]. [`watch`] drives it: each tick looks at the groups, and a thread waits for the controller, so
@@ -26,6 +26,7 @@ pub mod gpus;
 pub mod gres;
 pub mod hosts;
 pub mod jobs;
+pub mod places;
 pub mod scontrol;
 pub mod told;
 pub mod tree;

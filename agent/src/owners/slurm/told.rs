@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::SUSPENDED;
 use super::gres::{self, Gres};
 use super::hosts::HostList;
+use super::places::Order;
 
 /// Longest value that is taken, in bytes.
 const MAX_VALUE_BYTES: usize = 1_024;
@@ -67,6 +68,8 @@ pub struct NodeTold {
     pub has: Vec<Gres>,
     /// What of it is allocated. Of shares, 22.05 counts the devices that have some.
     pub used: Vec<Gres>,
+    /// How its devices are ordered, where `gres.conf` tells that.
+    pub order: Option<Order>,
 }
 
 impl Told {
@@ -161,6 +164,8 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
     let named = (details.len() == 1).then(|| one("nodes")).filter(|nodes| !nodes.is_empty());
     let is_batch = entry["batch_flag"].as_bool().unwrap_or(true);
     let of_node = |detail: &Value| Some((named.clone(), gres::parse(detail.as_str()?)));
+    // A job without any has an empty list.
+    let none = entry["gres_detail"].is_array() && details.is_empty();
     Ok(Told {
         state: cleaned(state),
         user: one("user_name"),
@@ -173,7 +178,7 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
         batch_host: if is_batch { one("batch_host") } else { String::new() },
         end_ms: time("end_time"),
         suspend_ms: time("suspend_time"),
-        nodes: details.iter().filter_map(of_node).collect(),
+        nodes: if none { vec![(None, Vec::new())] } else { details.iter().filter_map(of_node).collect() },
     })
 }
 
@@ -190,7 +195,7 @@ pub fn node_from_text(text: &str, node: &str) -> Result<NodeTold, String> {
         )
     })?;
     let list = |key: &str| gres::parse(&value(line, key, " "));
-    Ok(NodeTold { has: list("Gres"), used: list("GresUsed") })
+    Ok(NodeTold { has: list("Gres"), used: list("GresUsed"), order: None })
 }
 
 /// The numbers that `squeue --format=%A` lists, one a line.

@@ -78,6 +78,9 @@ fn json_tells_the_same() {
     let mut interactive = job.clone();
     interactive["batch_flag"] = false.into();
     assert_eq!(from_json(&answer(&interactive), "1").unwrap().batch_host, "");
+    let mut without = job.clone();
+    without["gres_detail"] = serde_json::json!([]);
+    assert_eq!(from_json(&answer(&without), "1").unwrap().on("n1"), Some(&[][..]));
     let mut several = job;
     (several["nodes"], several["gres_detail"]) =
         ("n[1-2]".into(), serde_json::json!(["gpu:2(IDX:0-1)", "gpu:2(IDX:2-3)"]));
@@ -145,7 +148,8 @@ fn a_node_tells_what_it_has_and_what_of_it_is_used() {
     // As Slurm 22.05 wrote it.
     let text = "NodeName=n1 CoresPerSocket=1 CPUAlloc=0 Gres=gpu:4,shard:32 GresDrain=N/A \
         GresUsed=gpu:2,shard:(null):1(IDX:2) NodeAddr=127.0.0.1\n";
-    let expected = NodeTold { has: gres::parse("gpu:4,shard:32"), used: gres::parse("gpu:2,shard:1(IDX:2)") };
+    let expected =
+        NodeTold { has: gres::parse("gpu:4,shard:32"), used: gres::parse("gpu:2,shard:1(IDX:2)"), order: None };
     assert_eq!(node_from_text(text, "n1").unwrap(), expected);
     assert!(node_from_text("Node n2 not found", "n2").unwrap_err().contains("not found"));
 }
