@@ -5,7 +5,7 @@
 //! server tells of the pods; both are of this program, on threads of their own. Measured are, each by itself:
 //!
 //! - `owners`: whose each process is, who was given what, and who pays by 20 rules;
-//! - `join`: the samples of the GPUs joined with that, and with who has ended;
+//! - `join`: the samples of the GPUs joined with that, with who has ended, and with what environments have said;
 //! - `ledger`: and booked; `all of these`: the three together, which a tick takes;
 //! - `kubernetes`: the kubelet asked over its socket, each time in another order, once a tick or ten times, and its answer joined
 //!   with the pods (on a task of its own, of which it is all that its thread does here);
@@ -40,6 +40,7 @@ use contador_agent::owners::slurm::jobs::Jobs;
 use contador_agent::owners::{NodeDevice, ProcessOwners};
 use contador_agent::run::attribute::{self, Known};
 use contador_agent::run::ownership::Ownership;
+use contador_agent::run::said::Said;
 use contador_agent::run::schedulers;
 use contador_agent::sensors::{GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
 use contador_schemas::mapping::Rules;
@@ -146,7 +147,7 @@ impl<'f> Node<'f> {
         let processes = ProcessOwners::new(self.folder.join("proc"), passwd());
         let mut owners = Ownership::new(processes, Arc::new(rules()));
         let mut jobs = Jobs::new("/proc".into(), self.folder.join("cgroup"), passwd(), "n1".into());
-        let mut ledger = Ledger::default();
+        let (mut ledger, mut said) = (Ledger::default(), Said::default());
         let interval = if every.is_zero() { Duration::from_millis(100) } else { every };
         let asked = self.cluster.follow(interval);
         let snapshot = asked.snapshot();
@@ -165,8 +166,13 @@ impl<'f> Node<'f> {
             let resolved = cpu_us();
             assert_eq!(schedulers::ends(&known.snapshots, &known.devices).len(), 0);
             let known_of = Known { owners: &known.owners, claims: &known.claims, fresh: true };
-            let ticks: Vec<_> =
-                samples.iter().map(|sample| attribute::tick(sample, &[], true, known_of, false).unwrap()).collect();
+            let joined = |sample| {
+                let mut tick = attribute::tick(sample, &[], true, known_of, false).unwrap();
+                said.keep(&mut tick, sample, &[], known_of);
+                tick
+            };
+            let ticks: Vec<_> = samples.iter().map(joined).collect();
+            said.forget(&known.claims, &known.snapshots);
             let joined = cpu_us();
             ticks.into_iter().for_each(|tick| ledger.tick(tick, Duration::from_secs(1)));
             ledger.advance(ts_ms);

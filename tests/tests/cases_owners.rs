@@ -395,6 +395,49 @@ async fn d21_an_empty_cgroup_owns_nothing() {
     );
 }
 
+/// What a job's process on the GPU says of who pays goes on when the job holds the GPU and has no process there, and also when
+/// one is there that says nothing.
+#[tokio::test]
+async fn what_a_jobs_process_has_said_goes_on_while_the_job_holds() {
+    let processes = [501, 502].map(|pid| format!("[[gpu.process]]\npid = {pid}\nmemory_mib = 100\n")).concat();
+    let gpu = format!("[[gpu]]\nmodel = \"h100-80gb\"\nuuid = \"{DEVICE}\"\nutilization = 0\n{processes}");
+    let simulator = Simulator::new(&gpu);
+    let (kernel, state, cgroup) = (Kernel::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let group = "system.slice/slurmstepd.scope/job_7/step_0/user/task_0";
+    fs::create_dir_all(cgroup.path().join(group)).unwrap();
+    let holds = |pids: &str| fs::write(cgroup.path().join(group).join("cgroup.procs"), pids).unwrap();
+    let of_job = ["SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0"];
+    let process = |pid: u32, more: &[&str]| {
+        kernel.process(pid, &[&of_job[..], more].concat());
+        kernel.group(pid, &format!("/{group}"));
+    };
+    process(500, &[]);
+    holds("500\n");
+    let mut agent = Agent::start(state.path(), &simulator.path(), &kernel, |config| {
+        patient(config);
+        (config.roots.cgroup, config.slurm.scontrol) = (cgroup.path().into(), "/bin/false".into());
+    })
+    .await;
+    for second in -BEFORE..70 {
+        match second {
+            20 => process(501, &[&project("vision")]),
+            30 => kernel.end(501),
+            40 => process(502, &[]),
+            45 => kernel.end(502),
+            // Another job of the same number, as far as can be told.
+            50 => holds(""),
+            55 => holds("500\n"),
+            _ => {}
+        }
+        agent.node.tick(START + second * 1_000).await;
+    }
+    let minute = minute(&agent.handed_on().await, START);
+    assert_eq!(
+        minute.iter().map(|(owner, parts)| (owner.as_str(), parts[0])).collect::<Vec<_>>(),
+        [("idle", 5_000), ("vision", 30_000), ("workload", 25_000)]
+    );
+}
+
 /// The same of what Slurm's jobs claim: groups of a job that has ended claim nothing, in neither version of control groups,
 /// also while its step's manager is still there; one process of its steps makes it hold what it was given.
 #[test]

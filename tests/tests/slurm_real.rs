@@ -7,6 +7,7 @@ mod slurm_support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use contador_agent::owners::slurm::{SlurmOptions, SlurmWatch};
@@ -163,7 +164,10 @@ fn the_ledger_has_what_the_controller_says() {
     std::thread::sleep(Duration::from_secs(2));
     slurm.run("srun", &[&format!("--jobid={alone}"), "--mem=0", "sleep", "1"]);
     std::thread::sleep(Duration::from_secs(2));
+    let other = another(&slurm);
+    until("another agent knows", || other.look().works.contains_key(&alone).then_some(()));
     slurm.run("scancel", &[&alone]);
+    ends_when_the_controller_says(&slurm, &other, &alone, &of_alone);
     let told = until("the agent is told", || slurm.told(&alone, |state| state != "RUNNING"));
     let alone_ended = Change::of(seconds(&slurm.job(&alone), "EndTime"), told + WORD_MS);
     add(&alone, of_alone, 1_000_000, vec![(alone_began, alone_ended)]);
@@ -190,9 +194,42 @@ fn the_ledger_has_what_the_controller_says() {
     is_named(&ledger.rows, &alone, "chemistry");
 }
 
+/// One that the controller tells too, without writing down what it tells.
+fn another(slurm: &Slurm) -> SlurmWatch {
+    let folder = slurm.path("another");
+    fs::create_dir(&folder).unwrap();
+    for name in ["scontrol", "squeue"] {
+        let conf = slurm.path("slurm.conf").display().to_string();
+        fs::write(folder.join(name), format!("#!/bin/sh\nSLURM_CONF={conf} exec {name} \"$@\"\n")).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let options = SlurmOptions { poll: Duration::from_secs(1), ..watched(slurm) };
+    SlurmWatch::start(SlurmOptions { scontrol: folder.join("scontrol"), ..options }).unwrap()
+}
+
+/// The end of an allocation that only the controller knows of is told to the second, whenever it is heard of.
+fn ends_when_the_controller_says(slurm: &Slurm, watch: &SlurmWatch, job: &str, devices: &BTreeSet<u32>) {
+    let ended = until("the end is told", || Some(watch.look().ended.clone()).filter(|ended| !ended.is_empty()));
+    let told: BTreeSet<_> =
+        ended.iter().map(|end| (end.owner.job.clone(), end.device.to_string(), end.at_ms)).collect();
+    let at_ms = seconds(&slurm.job(job), "EndTime");
+    let expected = devices.iter().map(|device| (job.to_owned(), format!("nvidia{device}"), at_ms));
+    assert_eq!(told, expected.collect::<BTreeSet<_>>());
+}
+
 /// What the controller alone knows of a job, for the rules that say who pays.
 fn has_its_labels(slurm: &Slurm, job: &str) {
-    let watch = SlurmWatch::start(SlurmOptions {
+    let watch = SlurmWatch::start(watched(slurm)).unwrap();
+    let labels = until("labels", || {
+        let labels = watch.look().works.get(job)?.labels.clone();
+        labels.contains_key("slurm.comment").then_some(labels)
+    });
+    let told = ["slurm.account", "slurm.partition", "slurm.comment"].map(|name| labels[name].as_str());
+    assert_eq!(told, ["physics", "long", "team=a b"], "the account is not what the job's name says");
+}
+
+fn watched(slurm: &Slurm) -> SlurmOptions {
+    SlurmOptions {
         proc: "/proc".into(),
         cgroup: CGROUP.into(),
         passwd: "/etc/passwd".into(),
@@ -200,14 +237,7 @@ fn has_its_labels(slurm: &Slurm, job: &str) {
         scontrol: slurm.path("scontrol"),
         timeout: Duration::from_secs(20),
         poll: Duration::from_secs(3_600),
-    })
-    .unwrap();
-    let labels = until("labels", || {
-        let labels = watch.look().works.get(job)?.labels.clone();
-        labels.contains_key("slurm.comment").then_some(labels)
-    });
-    let told = ["slurm.account", "slurm.partition", "slurm.comment"].map(|name| labels[name].as_str());
-    assert_eq!(told, ["physics", "long", "team=a b"], "the account is not what the job's name says");
+    }
 }
 
 /// Each row of the ledger against the least and the most that it may have.

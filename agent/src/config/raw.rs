@@ -55,7 +55,7 @@ keys! {
     SYS: PathBuf = "sensors.sys", Default::Text("/sys"), path, "a directory";
     /// Where control groups are mounted: v2, or v1's controllers, each in a folder of its own.
     CGROUP: PathBuf = "sensors.cgroup", Default::Found("fs/cgroup in sys", "/sys/fs/cgroup"), path, "a directory";
-    /// The file that maps user ids to names.
+    /// The file that maps user ids to names. Of users that the machine's own lacks, its C library is asked (LDAP, SSSD).
     PASSWD: PathBuf = "sensors.passwd", Default::Text("/etc/passwd"), path, "a file";
     /// The NVML library.
     NVML: PathBuf = "sensors.nvml", Default::Nothing("the driver's own, as the loader finds it", "libnvidia-ml.so.1"),

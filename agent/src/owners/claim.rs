@@ -19,7 +19,7 @@ pub struct Named {
     /// What identifies him: namespace, pod, container, job, user and so on.
     pub owner: Owner,
     /// What else is known, by a name that says where it is from: `k8s.label.team`, `k8s.annotation.…`, `slurm.account`,
-    /// `slurm.partition`, `slurm.comment`, `container.id`.
+    /// `slurm.partition`, `slurm.comment`, `container.id`, `env.…`.
     pub labels: BTreeMap<String, String>,
 }
 

@@ -1,7 +1,13 @@
-//! What an environment says about the owner of a process.
+//! What an environment says about the owner of a process, and of what rules ask for.
 
+use std::collections::BTreeSet;
+
+use contador_schemas::mapping::{Labels, VARIABLE};
 use contador_schemas::names::{LABEL_VARIABLE_PREFIX, OWNER_ATTRIBUTES};
 use contador_schemas::owner::Owner;
+
+use super::label;
+use crate::sensors::kernel::Environ;
 
 const RESOURCE_VARIABLE: &[u8] = b"OTEL_RESOURCE_ATTRIBUTES";
 
@@ -10,22 +16,16 @@ const TELLING: [&str; 9] =
     ["namespace", "pod", "container", "job", "department", "project", "experiment", "service", "model"];
 
 /// Longest value that is taken, in bytes; the rest is cut off.
-const MAX_VALUE_BYTES: usize = super::label::MAX_BYTES;
+const MAX_VALUE_BYTES: usize = label::MAX_BYTES;
 
-/// The owner that an environment (as `/proc/PID/environ` has it: `NAME=value`, each ended by NUL) names; `None` when it
-/// names nobody. `CONTADOR_OWNER_…` variables win over attributes of `OTEL_RESOURCE_ATTRIBUTES`.
-pub fn owner_in(environ: &[u8]) -> Option<Owner> {
+/// The owner that an environment names; `None` when it names nobody. `CONTADOR_OWNER_…` variables win over attributes of
+/// `OTEL_RESOURCE_ATTRIBUTES`.
+pub fn owner_in(environ: &Environ) -> Option<Owner> {
     let mut owner = Owner::default();
-    let variables = || {
-        environ.split(|&byte| byte == 0).filter_map(|variable| {
-            let at = variable.iter().position(|&byte| byte == b'=')?;
-            Some((&variable[..at], &variable[at + 1..]))
-        })
-    };
-    for (_, value) in variables().filter(|(name, _)| *name == RESOURCE_VARIABLE) {
+    for (_, value) in environ.variables().filter(|(name, _)| *name == RESOURCE_VARIABLE) {
         resource_attributes(&mut owner, &String::from_utf8_lossy(value));
     }
-    for (name, value) in variables() {
+    for (name, value) in environ.variables() {
         let field = std::str::from_utf8(name).ok().and_then(|name| name.strip_prefix(LABEL_VARIABLE_PREFIX));
         if let Some(field) = field {
             owner.set(&field.to_ascii_lowercase(), clean(&String::from_utf8_lossy(value)));
@@ -33,6 +33,18 @@ pub fn owner_in(environ: &[u8]) -> Option<Owner> {
     }
     let told = owner.attributes().iter().any(|(name, value)| TELLING.contains(name) && !value.is_empty());
     told.then_some(owner)
+}
+
+/// Those of the `wanted` variables that an environment has, as labels `env.NAME`: what is text, has something beside blanks,
+/// and may be a label ([`label::is_valid`]). No other one is taken, since there are secrets among them.
+pub fn variables_in(environ: &Environ, wanted: &BTreeSet<String>) -> Labels {
+    let label = |(name, value): (&[u8], &[u8])| {
+        let name = std::str::from_utf8(name).ok().filter(|name| wanted.contains(*name))?;
+        let value = std::str::from_utf8(value).ok().map(str::trim)?;
+        let is_fit = !value.is_empty() && label::is_valid(value);
+        is_fit.then(|| (format!("{VARIABLE}{name}"), value.to_owned()))
+    };
+    if wanted.is_empty() { Labels::new() } else { environ.variables().filter_map(label).collect() }
 }
 
 /// The environment variable that carries a field of an owner.
@@ -84,6 +96,10 @@ fn clean(value: &str) -> &str {
 mod tests {
     use super::*;
 
+    fn owner_in(environ: &[u8]) -> Option<Owner> {
+        super::owner_in(&Environ::from(environ))
+    }
+
     #[test]
     fn variables_win_over_resource_attributes() {
         let environ = b"PATH=/bin\0OTEL_RESOURCE_ATTRIBUTES=contador.department=old,contador.project=a%2Cb,x=y\0\
@@ -98,6 +114,21 @@ mod tests {
         assert_eq!(owner_in(b"CONTADOR_OWNER_USER=ana\0HOME=/root\0"), None);
         assert_eq!(owner_in(b""), None);
         assert_eq!(owner_in(b"CONTADOR_OWNER_JOB=\0"), None);
+    }
+
+    #[test]
+    fn no_variable_is_taken_that_is_not_asked_for() {
+        let long = "x".repeat(257);
+        let text = format!("TEAM= vision \0KEY=secret\0TEAMS=b\0B=a\tb\0LONG={long}\0EMPTY= \0E=a=b\0");
+        let mut bytes = text.into_bytes();
+        bytes.extend(b"RAW=\xff\0");
+        let of = |wanted: &[&str]| {
+            let wanted = wanted.iter().map(|name| (*name).to_owned()).collect();
+            variables_in(&Environ::from(&bytes[..]), &wanted)
+        };
+        let expected = [("env.E", "a=b"), ("env.TEAM", "vision")].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(of(&["TEAM", "E", "B", "LONG", "EMPTY", "RAW", "NONE"]), Labels::from(expected));
+        assert_eq!(of(&[]), Labels::new());
     }
 
     #[test]

@@ -8,6 +8,9 @@
 //! environment can't be read and the user has no name, it is *unattributed*. A process that does not exist, or is dead and only
 //! not collected yet, is nobody's; so is one of a suspended job, which holds nothing.
 //!
+//! Rules may ask for variables of its environment ([`ProcessOwners::with_variables`]): each is its own, or that of the nearest
+//! ancestor that has it, and a label `env.NAME`.
+//!
 //! Most of it is at each call as it was at the one before, so answers are kept:
 //!
 //! - that it is still the same process is asked at each call: of the pidfds of all at once ([`super::alive`]); where there is
@@ -18,10 +21,10 @@
 //!   may have brought labels, and a scheduler may have moved it to another group: a look reads the environments of the process
 //!   and of its ancestors, and a process has at most one in that while. What an ancestor says is read once for all that are
 //!   looked up together.
-//! - what schedulers say of a work is taken from their last word at each call, and costs no look. Who it makes of a process is
-//!   worked out again when the word is another one: as long as an answer is the same, it is the same [`Arc`].
+//! - what schedulers say of a work is taken from their last word at each call, and costs no look; so is the name of a user. Who
+//!   that makes of a process is worked out again when they are others: as long as an answer is the same, it is the same [`Arc`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -29,6 +32,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use contador_schemas::mapping::Labels;
 use contador_schemas::owner::{Owner, OwnerKind};
 
 use super::alive::Watched;
@@ -36,16 +40,13 @@ use super::cgroup::{self, Work};
 use super::claim::{Named, Snapshot};
 use super::users::Users;
 use super::{claim, labels, slurm};
-use crate::sensors::kernel::Stat;
+use crate::sensors::kernel::{Environ, Stat};
 
 /// Most ancestors that are asked.
 const MAX_ANCESTORS: usize = 64;
 
 /// Most processes whose end is told by an open file: there is a limit of those, often 1,024.
 const MAX_WATCHED: usize = 256;
-
-/// Most of an environment that is read, in bytes.
-const MAX_ENVIRON_BYTES: u64 = 1 << 20;
 
 /// Most of the list of control groups that is read, in bytes.
 const MAX_CGROUP_BYTES: u64 = 64 << 10;
@@ -64,10 +65,12 @@ const MAX_UNLABELLED_MS: i64 = 16 * UNLABELLED_MS;
 pub struct ProcessOwners {
     proc: PathBuf,
     users: Users,
+    /// Of which variables rules ask.
+    variables: BTreeSet<String>,
     watched: Watched,
     known: HashMap<u32, Known>,
-    /// What schedulers had said at the last call.
-    told: Vec<Arc<Snapshot>>,
+    /// What schedulers had said at the last call, and the version of users' names.
+    told: (Vec<Arc<Snapshot>>, u64),
     /// What it was asked, and what it answered.
     asked: Vec<u32>,
     owners: Owners,
@@ -80,8 +83,17 @@ pub struct ProcessOwners {
 /// By PID, whose a process is.
 pub type Owners = Arc<HashMap<u32, Arc<Named>>>;
 
-/// What the ancestors of the processes of one call say: by PID, the owner that one names and who its parent is.
-type Ancestors = HashMap<u32, (Option<Owner>, u32)>;
+/// What the ancestors of the processes of one call say: by PID, what the environment of one says and who its parent is.
+type Ancestors = HashMap<u32, (Saying, u32)>;
+
+/// What an environment says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Saying {
+    /// Who it names.
+    owner: Option<Owner>,
+    /// The variables that rules ask for, as labels.
+    variables: Labels,
+}
 
 #[derive(Debug)]
 struct Known {
@@ -103,12 +115,16 @@ struct Known {
 /// What a look finds out.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
-    /// Who the environment names.
-    said: Option<Owner>,
+    /// What the environment says, and those of its ancestors as far as it does not.
+    said: Saying,
     /// What its control group says that it is part of.
     work: Option<Work>,
-    /// Who it is when neither of them tells.
-    alone: Owner,
+    /// Who runs it.
+    uid: Option<u32>,
+    /// The program's name.
+    command: String,
+    /// Whether its own environment can be read.
+    readable: bool,
 }
 
 impl ProcessOwners {
@@ -118,8 +134,9 @@ impl ProcessOwners {
             watched: Watched::new(proc.clone(), MAX_WATCHED),
             proc,
             users: Users::new(passwd),
+            variables: BTreeSet::new(),
             known: HashMap::new(),
-            told: Vec::new(),
+            told: Default::default(),
             asked: Vec::new(),
             owners: Owners::default(),
             settled: None,
@@ -128,12 +145,21 @@ impl ProcessOwners {
         }
     }
 
+    /// Has these variables of environments be labels.
+    #[must_use]
+    pub fn with_variables(mut self, variables: BTreeSet<&str>) -> Self {
+        self.variables = variables.into_iter().map(str::to_owned).collect();
+        self
+    }
+
     /// The owner of each of these processes that exists, at `now_ms` (Unix milliseconds), where `schedulers` have told last
     /// whose the works of this node are. What is known of other processes is forgotten. The same answer is the same [`Arc`].
     pub fn resolve(&mut self, pids: &[u32], now_ms: i64, schedulers: &[Arc<Snapshot>]) -> Owners {
         let ended = self.watched.take_ended();
-        let is_told = has_same_works(&self.told, schedulers);
-        self.told = schedulers.to_vec();
+        let version = self.users.version();
+        let is_told = self.told.1 == version && has_same_works(&self.told.0, schedulers);
+        // Names that come meanwhile are taken at the next call.
+        self.told = (schedulers.to_vec(), version);
         let is_settled = self.settled.as_ref().is_some_and(|settled| settled.contains(&now_ms));
         if !(is_settled && is_told && ended.is_empty() && self.asked == pids) {
             ended.iter().for_each(|pid| _ = self.known.remove(pid));
@@ -165,7 +191,7 @@ impl ProcessOwners {
             }
             let Some(known) = self.known.get_mut(&pid) else { continue };
             if known.call == 0 || (!is_told && known.call != self.calls) {
-                known.name(&mut self.users, &self.told);
+                known.name(&mut self.users, &self.told.0);
             }
             known.call = self.calls;
             owners.extend(known.named.clone().map(|named| (pid, named)));
@@ -203,7 +229,7 @@ impl ProcessOwners {
         let again = before.as_ref().filter(|known| known.started == stat.started && known.found == found);
         let longer =
             again.and_then(|known| known.holds_ms).map_or(UNLABELLED_MS, |held| (2 * held).min(MAX_UNLABELLED_MS));
-        let holds_ms = found.said.is_none().then_some(longer);
+        let holds_ms = found.said.owner.is_none().then_some(longer);
         let named = before.and_then(|known| known.named);
         Some(Known { started: stat.started, is_watched, found, found_ms: now_ms, holds_ms, named, call: 0 })
     }
@@ -216,35 +242,30 @@ impl ProcessOwners {
     /// What can be found out of a process.
     fn look_up(&mut self, pid: u32, stat: &Stat, ancestors: &mut Ancestors) -> Found {
         self.looks += 1;
-        let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid());
-        let user = uid.as_ref().ok().and_then(|&uid| self.users.name(uid)).unwrap_or_default().to_owned();
+        let uid = fs::metadata(self.proc.join(pid.to_string())).map(|metadata| metadata.uid()).ok();
         let own = self.environ(pid);
         let readable = own.is_ok();
-        let mut said = own.ok().as_deref().and_then(labels::owner_in);
+        let mut said = own.map(|environ| self.said(&environ)).unwrap_or_default();
         let mut parent = stat.parent;
         for _ in 0..MAX_ANCESTORS {
-            if said.is_some() || parent == 0 {
+            if parent == 0 || (said.owner.is_some() && said.variables.len() == self.variables.len()) {
                 break;
             }
-            (said, parent) = ancestors.entry(parent).or_insert_with(|| self.ancestor(parent)).clone();
+            let (ancestor, next) = &*ancestors.entry(parent).or_insert_with(|| self.ancestor(parent));
+            said.complete(ancestor);
+            parent = *next;
         }
-        if let Some(said) = said.as_mut().filter(|said| said.user.is_empty()) {
-            said.user.clone_from(&user);
-        }
-        let groups = self.read(pid, "cgroup", MAX_CGROUP_BYTES).unwrap_or_default();
-        let work = cgroup::work_in(&String::from_utf8_lossy(&groups));
-        let alone = if !readable && user.is_empty() && work.is_none() {
-            Owner::of_kind(OwnerKind::Unattributed)
-        } else {
-            let user = if user.is_empty() { uid.map(|uid| uid.to_string()).unwrap_or_default() } else { user };
-            Owner { user, command: stat.command.clone(), ..Owner::default() }
-        };
-        Found { said, work, alone }
+        let work = cgroup::work_in(&self.groups(pid));
+        Found { said, work, uid, command: stat.command.clone(), readable }
     }
 
-    fn ancestor(&self, pid: u32) -> (Option<Owner>, u32) {
-        let said = self.environ(pid).ok().as_deref().and_then(labels::owner_in);
+    fn ancestor(&self, pid: u32) -> (Saying, u32) {
+        let said = self.environ(pid).map(|environ| self.said(&environ)).unwrap_or_default();
         (said, self.stat(pid).map_or(0, |stat| stat.parent))
+    }
+
+    fn said(&self, environ: &Environ) -> Saying {
+        Saying { owner: labels::owner_in(environ), variables: labels::variables_in(environ, &self.variables) }
     }
 
     /// Of a process that lives.
@@ -252,15 +273,28 @@ impl ProcessOwners {
         Stat::read(&self.proc, pid).filter(|stat| !stat.is_dead() && stat.started.is_some())
     }
 
-    fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
-        self.read(pid, "environ", MAX_ENVIRON_BYTES)
+    fn environ(&self, pid: u32) -> io::Result<Environ> {
+        Environ::read(&self.proc, pid)
     }
 
-    fn read(&self, pid: u32, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        let file = fs::File::open(self.proc.join(pid.to_string()).join(name))?;
+    /// The text of `/proc/PID/cgroup`; empty when it can't be read.
+    fn groups(&self, pid: u32) -> String {
+        let file = fs::File::open(self.proc.join(pid.to_string()).join("cgroup"));
         let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        let read = file.and_then(|file| file.take(MAX_CGROUP_BYTES).read_to_end(&mut bytes));
+        read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+}
+
+impl Saying {
+    /// Adds what an ancestor says, where it says nothing itself.
+    fn complete(&mut self, ancestor: &Self) {
+        if self.owner.is_none() {
+            self.owner.clone_from(&ancestor.owner);
+        }
+        for (name, value) in &ancestor.variables {
+            self.variables.entry(name.clone()).or_insert_with(|| value.clone());
+        }
     }
 }
 
@@ -282,15 +316,20 @@ impl Known {
 impl Found {
     /// Who it is by what the schedulers say now; `None` when its job is suspended.
     fn named(&self, users: &mut Users, schedulers: &[Arc<Snapshot>]) -> Option<Named> {
+        let user = self.uid.and_then(|uid| users.name(uid)).unwrap_or_default().to_owned();
+        let alone = self.alone(&user);
         let is_told = self.work.as_ref().and_then(|work| told(work, schedulers));
-        let of_work =
-            self.work.as_ref().map(|work| is_told.cloned().unwrap_or_else(|| untold(work, &self.alone, users)));
+        let of_work = self.work.as_ref().map(|work| is_told.cloned().unwrap_or_else(|| untold(work, &alone, users)));
         if of_work.as_ref().is_some_and(slurm::is_suspended) {
             return None;
         }
-        let mut named = of_work.unwrap_or_else(|| Named { owner: self.alone.clone(), ..Named::default() });
-        if let Some(said) = &self.said {
+        let mut named = of_work.unwrap_or_else(|| Named { owner: alone, ..Named::default() });
+        named.labels.extend(self.said.variables.clone());
+        if let Some(said) = &self.said.owner {
             let work = std::mem::replace(&mut named.owner, said.clone());
+            if named.owner.user.is_empty() {
+                named.owner.user = user;
+            }
             match self.work {
                 Some(Work::Pod { .. } | Work::SlurmJob { .. }) => {
                     claim::identify(&mut named.owner, &work, is_told.is_some())
@@ -299,6 +338,16 @@ impl Found {
             }
         }
         Some(named)
+    }
+
+    /// Who it is when neither its environment nor its control group tells.
+    fn alone(&self, user: &str) -> Owner {
+        if !self.readable && user.is_empty() && self.work.is_none() {
+            return Owner::of_kind(OwnerKind::Unattributed);
+        }
+        let number = || self.uid.map(|uid| uid.to_string()).unwrap_or_default();
+        let user = if user.is_empty() { number() } else { user.to_owned() };
+        Owner { user, command: self.command.clone(), ..Owner::default() }
     }
 }
 

@@ -87,7 +87,7 @@ impl Prober {
         let told = Arc::new(Mutex::new(Vec::new()));
         let (rules, by) = (Arc::clone(&config.rules), Arc::clone(&told));
         let owners = SensorTask::spawn("owners", move || {
-            let mut owners = ProcessOwners::new(proc, passwd);
+            let mut owners = ProcessOwners::new(proc, passwd).with_variables(rules.variables());
             move |ts_ms| {
                 let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let told = by.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -2,7 +2,7 @@
 //!
 //! [`clock`] says when. [`sensors`] are asked, and waited for until a common deadline: [`kernel`] has the readers of the kernel,
 //! and [`gpus`] watches the driver and its GPUs. [`ownership`] knows whose processes are, and who was given what by what
-//! [`schedulers`] say; [`attribute`] joins that with a device's sample. The ledger takes it. [`keep`] writes its checkpoint, and
+//! [`schedulers`] say; [`attribute`] joins that with a device's sample, and [`said`] keeps what is said of a work while it holds. The ledger takes it. [`keep`] writes its checkpoint, and
 //! puts the samples, and the minutes that have closed, into the spool, from where a task of its own sends them. [`node`] holds it together, and [`watch`] notices that no GPU is sampled and a clock
 //! that was set. What GPUs are is compared with the last [`inventory`]; what they reach each other by comes later, from
 //! [`topology`]. [`export`] sends the agent's own counters, where that is wanted. The loop never waits for the collector. At the
@@ -17,6 +17,7 @@ mod keep;
 pub mod kernel;
 pub mod node;
 pub mod ownership;
+pub mod said;
 pub mod schedulers;
 pub mod sensors;
 mod topology;

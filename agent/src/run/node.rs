@@ -14,6 +14,7 @@ use super::gpus::GpuTick;
 use super::inventory::InventoryLog;
 use super::keep::Troubles;
 use super::ownership::OwnersSample;
+use super::said::Said;
 use super::schedulers::{End, Schedulers};
 use super::sensors::{NodeSample, Round, Sensors};
 use super::topology::TopologyWatch;
@@ -54,6 +55,7 @@ pub struct Node {
     topology: TopologyWatch,
     serial_numbers: bool,
     pub(super) owners: OwnersSample,
+    said: Said,
     described_ms: i64,
     ignored_ticks: u64,
     pub(super) fault: Option<String>,
@@ -126,6 +128,7 @@ impl Node {
             topology: TopologyWatch::new(options.library.clone()),
             serial_numbers: config.serial_numbers,
             owners: OwnersSample::default(),
+            said: Said::default(),
             described_ms: 0,
             fault: Some("no GPU has been sampled yet".to_owned()),
             missing: false,
@@ -296,7 +299,8 @@ impl Node {
             let instances = attribute::weights(sample, &samples, &self.gpus);
             let OwnersSample { owners, claims, .. } = &self.owners;
             let known = Known { owners, claims, fresh };
-            let Some(tick) = attribute::tick(sample, &instances, simulated, known, stale) else { continue };
+            let Some(mut tick) = attribute::tick(sample, &instances, simulated, known, stale) else { continue };
+            self.said.keep(&mut tick, sample, &instances, known);
             if self.books() {
                 let is_part = |device: &str| instances.iter().any(|(instance, _)| instance.uuid == device);
                 for End { device, owner, at_ms } in &ends {
@@ -308,6 +312,7 @@ impl Node {
             }
             ticks.push(tick);
         }
+        self.said.forget(&self.owners.claims, &self.owners.snapshots);
         for GpuSample { uuid, measures, .. } in samples {
             self.latest.device(&uuid, measures, Instant::now());
         }

@@ -56,7 +56,7 @@ impl Ownership {
     /// Nothing is known yet.
     pub fn new(processes: ProcessOwners, rules: Arc<Rules>) -> Self {
         Self {
-            processes,
+            processes: processes.with_variables(rules.variables()),
             rules,
             found: Owners::default(),
             owners: Arc::default(),

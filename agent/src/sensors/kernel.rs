@@ -1,12 +1,15 @@
-//! What the readers of the kernel share: files that are read again and again ([`KernelFile`]), how a process is ([`Stat`]), why
-//! something could not be read ([`KernelError`]), and what such a reader hands on ([`KernelSample`]).
+//! What the readers of the kernel share: files that are read again and again ([`KernelFile`]), how a process is ([`Stat`]) and
+//! what it was started with ([`Environ`]), why something could not be read ([`KernelError`]), and what such a reader hands on
+//! ([`KernelSample`]).
 
+mod environ;
 mod file;
 mod stat;
 pub mod text;
 
 use std::path::{Path, PathBuf};
 
+pub use environ::Environ;
 pub use file::KernelFile;
 use file::read_at_once;
 pub use stat::Stat;

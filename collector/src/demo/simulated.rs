@@ -100,8 +100,12 @@ const JOB: &str = "4711";
 const JOB_GPU: &str = "5";
 
 const SCONTROL: &str = r#"#!/bin/sh
-# Written by `contador demo`: tells of one simulated job as Slurm's scontrol does.
-echo '{"jobs":[{"job_id":4711,"job_state":["RUNNING"],"user_name":"demo","account":"physics","partition":"gpu"}]}'
+# Written by `contador demo`: tells of a node and of one simulated job as Slurm's scontrol does.
+case "$*" in
+"-o -d show node "*) echo "NodeName=$5 Gres=gpu:7 GresUsed=gpu:1(IDX:5) State=MIXED" ;;
+"show config") exit 1 ;;
+*) echo '{"jobs":[{"job_id":4711,"job_state":["RUNNING"],"user_name":"demo","account":"physics","partition":"gpu"}]}' ;;
+esac
 "#;
 
 /// Who pays for whom.
@@ -169,5 +173,29 @@ impl Simulated {
             job,
             _kubelet: kubelet,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scontrol_tells_of_a_node_and_of_a_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("scontrol");
+        fs::write(&script, SCONTROL).unwrap();
+        let say = |arguments: &[&str]| {
+            let output = std::process::Command::new("sh").arg(&script).args(arguments).output().unwrap();
+            (output.status.success(), String::from_utf8(output.stdout).unwrap())
+        };
+        // As the agent asks.
+        let (_, node) = say(&["-o", "-d", "show", "node", "n1"]);
+        assert!(node.starts_with(&format!("NodeName=n1 Gres=gpu:7 GresUsed=gpu:1(IDX:{JOB_GPU}) ")), "{node}");
+        assert_eq!(SCENARIO.matches("[[gpu]]").count(), 7);
+        let (_, job) = say(&["--json", "show", "job", JOB]);
+        let job: serde_json::Value = serde_json::from_str(&job).unwrap();
+        assert_eq!(job["jobs"][0]["job_id"].to_string(), JOB);
+        assert!(!say(&["show", "config"]).0);
     }
 }

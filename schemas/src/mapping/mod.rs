@@ -14,7 +14,7 @@ pub mod template;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use self::glob::Glob;
@@ -27,6 +27,9 @@ pub type Labels = BTreeMap<String, String>;
 
 /// The fields that rules may set.
 pub const TARGETS: [&str; 6] = ["department", "project", "experiment", "environment", "service", "model"];
+
+/// What the names of labels begin with that are variables of a process's environment: `env.TEAM`.
+pub const VARIABLE: &str = "env.";
 
 /// Names that no rule may have, since they are said of owners that none decided.
 pub const RESERVED: [&str; 3] = [DEFAULT, ITSELF, "none"];
@@ -96,6 +99,14 @@ impl Rules {
     /// Whether there is nothing to apply.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.default.is_empty()
+    }
+
+    /// The variables of environments that they look at or fill in, without [`VARIABLE`]: nobody need know any other one.
+    pub fn variables(&self) -> BTreeSet<&str> {
+        let rules = self.rules.iter();
+        let looked_at = rules.clone().flat_map(|rule| rule.when.iter().map(|(source, _)| source));
+        let filled_in = rules.flat_map(|rule| &rule.set).chain(&self.default).flat_map(|(_, value)| value.sources());
+        looked_at.chain(filled_in).filter_map(|source| source.name().strip_prefix(VARIABLE)).collect()
     }
 
     /// Fills in what the rules say of this owner, and tells what decided. Only workloads are somebody's: others stay as they

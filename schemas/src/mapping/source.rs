@@ -1,6 +1,6 @@
 //! What rules look at: a field of the owner, or a label.
 
-use super::Labels;
+use super::{Labels, VARIABLE};
 use crate::owner::Owner;
 
 /// Where a value is from.
@@ -26,6 +26,7 @@ impl Source {
             return Ok(Self::Field(at));
         }
         let is_label = name.split_once('.').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
+        let is_label = is_label && !name.strip_prefix(VARIABLE).is_some_and(|variable| variable.contains('='));
         if is_label && name.len() <= MAX_BYTES && !name.chars().any(|sign| sign.is_control() || sign.is_whitespace()) {
             return Ok(Self::Label(name.to_owned()));
         }

@@ -62,6 +62,14 @@ impl Template {
         &self.text
     }
 
+    /// What it needs to know.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Of(source) => Some(source),
+            Part::Text(_) => None,
+        })
+    }
+
     /// The value, of at most [`MAX_BYTES`] and without control characters; `None` when something that it needs is not known.
     pub fn fill(&self, known: &Known<'_>) -> Option<String> {
         let mut value = String::new();

@@ -231,3 +231,32 @@ proptest! {
         let _ = parse(&format!("[[owners.rule]]\nname = \"{value}\"\nmatch = {{ \"{value}\" = \"{value}\" }}\nset.model = \"{value}\""));
     }
 }
+
+#[test]
+fn which_variables_are_asked_for_is_what_the_rules_name() {
+    let text = r#"
+[[owners.rule]]
+name = "a"
+match = { env.TEAM = "?*", k8s.label.env = "*", command = "*" }
+set = { project = "{env.TEAM}-{env.RUN}", experiment = "{environment}" }
+
+[[owners.rule]]
+name = "b"
+match = { "env.a=b" = "x" }
+set = { project = "b" }
+
+[owners.default]
+department = "{env.DEPARTMENT}"
+"#;
+    assert!(parse(text).is_err(), "no variable has such a name");
+    let rules = parse(&text.replace("env.a=b", "env.lower.case")).unwrap();
+    let named: Vec<&str> = rules.variables().into_iter().collect();
+    assert_eq!(named, ["DEPARTMENT", "RUN", "TEAM", "lower.case"]);
+    assert!(parse(RULES).unwrap().variables().is_empty());
+    let (owner, decision) = rules.apply(Owner::default(), &labels(&[("env.TEAM", "vision"), ("env.RUN", "7")]));
+    assert_eq!((owner.project.as_str(), decision.name()), ("", None), "no command");
+    let command = self::owner(&[("command", "python3")]);
+    let all = labels(&[("env.TEAM", "vision"), ("env.RUN", "7"), ("k8s.label.env", "x"), ("env.DEPARTMENT", "labs")]);
+    let (owner, _) = rules.apply(command, &all);
+    assert_eq!((owner.project.as_str(), owner.department.as_str()), ("vision-7", "labs"));
+}

@@ -42,6 +42,35 @@ fn a_labelled_ancestor_decides() {
 }
 
 #[test]
+fn variables_that_rules_ask_for_are_those_of_the_nearest_that_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    process(dir.path(), 10, 0, "slurmstepd", Some("TEAM=outer RUN=1 KEY=secret"));
+    process(dir.path(), 11, 10, "bash", Some("TEAM=vision CONTADOR_OWNER_PROJECT=p"));
+    process(dir.path(), 12, 11, "python3", Some("RUN=2 QUEUE="));
+    process(dir.path(), 13, 0, "python3", Some("HOME=/root"));
+    cgroup(dir.path(), 12, "/slurm/uid_5/job_42/step_0");
+    let wanted = BTreeSet::from(["TEAM", "RUN", "QUEUE"]);
+    let mut owners = owners(dir.path(), "").with_variables(wanted);
+    let told = telling("42", Owner { job: "42".into(), ..Owner::default() }, &[("slurm.account", "physics")]);
+    let found = owners.resolve(&[12, 13], 0, &[told]);
+    let labels = |pid: u32| -> Vec<(&str, &str)> {
+        found[&pid].labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    };
+    assert_eq!(labels(12), [("env.RUN", "2"), ("env.TEAM", "vision"), ("slurm.account", "physics")]);
+    assert_eq!((labels(13), found[&12].owner.project.as_str()), (vec![], "p"));
+    // Without a rule that asks, nobody's environment is anybody's label.
+    let mut owners = self::owners(dir.path(), "");
+    assert!(owners.resolve(&[12], 0, &[])[&12].labels.is_empty());
+    // What an exec brings is seen as other labels are.
+    let mut owners = self::owners(dir.path(), "").with_variables(BTreeSet::from(["TEAM"]));
+    assert!(owners.resolve(&[13], 0, &[])[&13].labels.is_empty());
+    fs::write(dir.path().join("13/environ"), "TEAM=late").unwrap();
+    assert!(owners.resolve(&[13], UNLABELLED_MS - 1, &[])[&13].labels.is_empty());
+    assert_eq!(owners.resolve(&[13], UNLABELLED_MS, &[])[&13].labels["env.TEAM"], "late");
+    assert_eq!(owners.looks(), 2);
+}
+
+#[test]
 fn without_an_environment_and_a_name_it_is_unattributed() {
     let dir = tempfile::tempdir().unwrap();
     process(dir.path(), 7, 1, "thing", None);
@@ -51,6 +80,36 @@ fn without_an_environment_and_a_name_it_is_unattributed() {
     process(dir.path(), 8, 1, "thing", Some(""));
     let owner = nobody.resolve(&[8], 0, &[])[&8].owner.clone();
     assert_eq!((owner.user, owner.command), (uid.to_string(), "thing".to_owned()));
+}
+
+#[test]
+fn a_name_that_comes_late_is_taken_without_another_look() {
+    let dir = tempfile::tempdir().unwrap();
+    let uid = fs::metadata(dir.path()).unwrap().uid();
+    process(dir.path(), 7, 1, "python3", Some(""));
+    process(dir.path(), 8, 1, "python3", Some("CONTADOR_OWNER_PROJECT=vision"));
+    process(dir.path(), 9, 1, "python3", None);
+    let (answer, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let mut owners = owners(dir.path(), "");
+    owners.users = Users::beside(dir.path().join("passwd"), move |_| {
+        held.lock().unwrap().recv().unwrap();
+        Ok(Some("ana".into()))
+    });
+    let users = |owners: &mut ProcessOwners| {
+        let found = owners.resolve(&[7, 8, 9], 0, &[]);
+        [7, 8, 9].map(|pid| found[&pid].owner.user.clone())
+    };
+    assert_eq!(users(&mut owners), [uid.to_string(), String::new(), String::new()]);
+    assert_eq!(owners.resolve(&[9], 0, &[])[&9].owner, Owner::of_kind(OwnerKind::Unattributed));
+    users(&mut owners);
+    answer.send(()).unwrap();
+    let start = std::time::Instant::now();
+    while users(&mut owners) != ["ana", "ana", "ana"] {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::yield_now();
+    }
+    assert_eq!(owners.looks(), 5, "7 and 8 were forgotten once");
 }
 
 #[test]

@@ -6,7 +6,9 @@
 
 use super::gpus;
 use super::gres;
+use super::places::{self, Order};
 use crate::owners::{DeviceId, NodeDevice};
+use crate::sensors::kernel;
 
 /// Longest value that is taken, in bytes.
 const MAX_VALUE_BYTES: usize = 4_096;
@@ -16,7 +18,7 @@ const MAX_VALUE_BYTES: usize = 4_096;
 pub struct Environ {
     /// `SLURM_JOB_ID`: a number, also where groups have another id.
     pub number: String,
-    /// Minor numbers of the job's devices, from `SLURM_JOB_GPUS`.
+    /// Places of the job's devices, from `SLURM_JOB_GPUS`.
     pub job_gpus: Vec<u32>,
     /// The same of steps, from `SLURM_STEP_GPUS`.
     pub step_gpus: Vec<u32>,
@@ -39,18 +41,16 @@ pub struct Environ {
 }
 
 impl Environ {
-    /// Reads an environment as `/proc/PID/environ` has it; `None` when it is not that of a process of `job`: when it has no
-    /// `SLURM_JOB_ID`, or that of another job. An id that is no number can't be compared.
-    pub fn read(bytes: &[u8], job: &str) -> Option<Self> {
+    /// What a process's environment says; `None` when it is not that of a process of `job`: when it has no `SLURM_JOB_ID`, or
+    /// that of another job. An id that is no number can't be compared.
+    pub fn read(environ: &kernel::Environ, job: &str) -> Option<Self> {
         let mut found = Self::default();
-        for entry in bytes.split(|byte| *byte == 0) {
-            let Some(end) = entry.iter().position(|byte| *byte == b'=') else { continue };
-            let value = entry.get(end + 1..).unwrap_or_default();
+        for (name, value) in environ.variables() {
             let Ok(value) = std::str::from_utf8(value) else { continue };
             if value.len() > MAX_VALUE_BYTES || value.chars().any(char::is_control) {
                 continue;
             }
-            match &entry[..end] {
+            match name {
                 b"SLURM_JOB_ID" => value.clone_into(&mut found.number),
                 b"SLURM_JOB_GPUS" => found.job_gpus = gres::ranges(value),
                 b"SLURM_STEP_GPUS" => found.step_gpus = gres::ranges(value),
@@ -89,29 +89,64 @@ impl Environ {
         self.shards = self.shards.or(other.shards);
     }
 
-    /// The job's devices on this node, each once: instances of MIG that it names; else those of `SLURM_JOB_GPUS`; else
-    /// `allocated`, what the controller says (places among the node's files); else those of its steps; else those that it names
-    /// otherwise. A number that CUDA is given says nothing. `SLURM_JOB_GPUS` comes last when it is another node's: unless
-    /// `has_script`, the batch script may run here, and when it lacks a device of a step.
-    pub fn devices(&self, allocated: &[u32], has_script: bool, node: &[NodeDevice]) -> Vec<DeviceId> {
+    /// The job's devices on this node, each once: those of `SLURM_JOB_GPUS`; else those that the controller says; else those of its
+    /// steps; else those that it names otherwise, unless the controller says that it has none. A number that CUDA is given says
+    /// nothing. `SLURM_JOB_GPUS` comes last when it is another node's: unless `has_script`, the batch script may run here, and when
+    /// it lacks a device of a step.
+    ///
+    /// Of a node with instances of MIG, those that it names count before all numbers, as far as they may be what it was allocated:
+    /// as long as they are no more.
+    pub fn devices(
+        &self,
+        allocated: Allocated<'_>,
+        has_script: bool,
+        order: Option<&Order>,
+        node: &[NodeDevice],
+    ) -> Vec<DeviceId> {
         let named: Vec<DeviceId> = self.names.iter().filter_map(|name| gpus::by_name(name, node)).collect();
-        let is_instance = |id: &&DeviceId| matches!(id, DeviceId::Uuid(uuid) if uuid.starts_with("MIG-"));
-        let instances: Vec<DeviceId> = named.iter().filter(is_instance).cloned().collect();
-        let is_here = has_script && self.step_gpus.iter().all(|gpu| self.job_gpus.contains(gpu));
-        let order = match is_here {
-            true => [&self.job_gpus[..], allocated, &self.step_gpus],
-            false => [allocated, &self.step_gpus, &self.job_gpus],
+        let places = match allocated {
+            Allocated::Unknown => &[][..],
+            Allocated::Places(places) => places,
         };
-        let minors = order.into_iter().find(|minors| !minors.is_empty());
-        let mut devices = match minors {
-            _ if !instances.is_empty() => instances,
-            Some(minors) => minors.iter().map(|minor| gpus::by_minor(*minor, node)).collect(),
+        let is_here = has_script && self.step_gpus.iter().all(|gpu| self.job_gpus.contains(gpu));
+        let all = match is_here {
+            true => [&self.job_gpus[..], places, &self.step_gpus],
+            false => [places, &self.step_gpus, &self.job_gpus],
+        };
+        let numbers = all.into_iter().find(|numbers| !numbers.is_empty());
+        let mut devices = match numbers {
+            Some(numbers) => match instances(&named, numbers.len(), node) {
+                Some(instances) => instances,
+                None => numbers.iter().filter_map(|place| places::device(*place, order, node)).collect(),
+            },
+            None if allocated == Allocated::Places(&[]) => Vec::new(),
             None => named,
         };
         devices.sort();
         devices.dedup();
         devices
     }
+}
+
+/// What the controller says that a job got on a node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Allocated<'a> {
+    /// It does not say which devices.
+    Unknown,
+    /// Those at these places; none: it got none.
+    Places(&'a [u32]),
+}
+
+/// The instances of MIG among those named, when they may be all or a part of so many devices. Where the node's devices are not known
+/// yet, they may be.
+fn instances(named: &[DeviceId], may_have: usize, node: &[NodeDevice]) -> Option<Vec<DeviceId>> {
+    let is_instance = |id: &&DeviceId| matches!(id, DeviceId::Uuid(uuid) if uuid.starts_with("MIG-"));
+    let mut found: Vec<DeviceId> = named.iter().filter(is_instance).cloned().collect();
+    found.sort();
+    found.dedup();
+    let is_here = |id: &DeviceId| node.is_empty() || id.on(node).is_some();
+    let is_fit = !found.is_empty() && found.iter().all(is_here) && found.len() <= may_have;
+    is_fit.then_some(found)
 }
 
 #[cfg(test)]
@@ -122,8 +157,12 @@ mod tests {
 
     const MIG: &str = "MIG-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
 
+    fn read(bytes: &[u8]) -> Option<Environ> {
+        Environ::read(&kernel::Environ::from(bytes), "42")
+    }
+
     fn environ(text: &str) -> Environ {
-        Environ::read(text.replace(' ', "\0").as_bytes(), "42").unwrap()
+        read(text.replace(' ', "\0").as_bytes()).unwrap()
     }
 
     fn node() -> Vec<NodeDevice> {
@@ -136,9 +175,14 @@ mod tests {
         vec![gpu(3), gpu(2), gpu(1), gpu(0)]
     }
 
-    /// The minor numbers of what it holds; instances of MIG as they are.
+    /// The numbers of what it holds by itself, or by what it was allocated, if that is said; instances of MIG as they are.
     fn held(environ: &Environ, allocated: &[u32]) -> Vec<String> {
-        let devices = environ.devices(allocated, true, &node());
+        let allocated = if allocated.is_empty() { Allocated::Unknown } else { Allocated::Places(allocated) };
+        held_on(&node(), environ, allocated)
+    }
+
+    fn held_on(node: &[NodeDevice], environ: &Environ, allocated: Allocated<'_>) -> Vec<String> {
+        let devices = environ.devices(allocated, true, None, node);
         devices.iter().map(|id| id.to_string().replace("GPU-5d5ba0d6-d33d-2b2c-524d-00000000000", "")).collect()
     }
 
@@ -159,27 +203,54 @@ mod tests {
         assert_eq!(held(&environ(&format!("SLURM_JOB_ID=42 CUDA_VISIBLE_DEVICES={chosen}")), &[]), ["1"]);
         assert_eq!(held(&environ("SLURM_JOB_ID=42 NVIDIA_VISIBLE_DEVICES=0000:33:00.0"), &[]), ["3"]);
         assert_eq!(held(&environ("SLURM_JOB_ID=42 CUDA_VISIBLE_DEVICES=0,1"), &[]), [] as [&str; 0]);
-        // With MIG Slurm's numbers count instances.
-        let mig = environ(&format!("SLURM_JOB_ID=42 SLURM_JOB_GPUS=5 CUDA_VISIBLE_DEVICES={MIG}"));
-        assert_eq!(held(&mig, &[5]), [MIG]);
+    }
+
+    #[test]
+    fn instances_count_as_far_as_they_may_be_what_was_allocated() {
+        let part = |last: u32| NodeDevice {
+            uuid: format!("MIG-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a7{last}"),
+            minor: Some(3),
+            gpu_instance: Some(last),
+            ..NodeDevice::default()
+        };
+        let split = [node(), vec![part(7), part(8)]].concat();
+        let of = |gpus: &str, names: &str| environ(&format!("SLURM_JOB_ID=42 {gpus} CUDA_VISIBLE_DEVICES={names}"));
+        let other = part(8).uuid;
+        // Slurm's numbers count instances there.
+        assert_eq!(held_on(&split, &of("SLURM_JOB_GPUS=5", MIG), Allocated::Places(&[5])), [MIG]);
+        assert_eq!(held_on(&split, &of("SLURM_STEP_GPUS=4,5", MIG), Allocated::Places(&[4, 5])), [MIG]);
+        assert_eq!(held_on(&split, &of("X=", MIG), Allocated::Unknown), [MIG]);
+        // What nobody was given, or is not there, is made up.
+        let both = of("SLURM_JOB_GPUS=1", &format!("{MIG},{other}"));
+        assert_eq!(held_on(&split, &both, Allocated::Places(&[1])), ["1"]);
+        assert_eq!(
+            held_on(&split, &of("SLURM_JOB_GPUS=1", "MIG-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a79"), Allocated::Unknown),
+            ["1"]
+        );
+        assert_eq!(held_on(&node(), &of("SLURM_JOB_GPUS=0", MIG), Allocated::Places(&[0])), ["0"]);
+        assert_eq!(held_on(&split, &of("X=", MIG), Allocated::Places(&[])), [] as [&str; 0], "it was given none");
+        // Before the node is known.
+        assert_eq!(held_on(&[], &of("SLURM_JOB_GPUS=5", MIG), Allocated::Places(&[5])), [MIG]);
     }
 
     #[test]
     fn an_environment_of_another_job_says_nothing() {
         for text in ["", "SLURM_JOB_ID=7\0SLURM_JOB_GPUS=1", "SLURM_JOB_GPUS=1", "SLURM_JOB_ID=", "SLURM_JOB_ID=x"] {
-            assert_eq!(Environ::read(text.as_bytes(), "42"), None, "{text}");
+            assert_eq!(read(text.as_bytes()), None, "{text}");
         }
-        let other_id = Environ::read(b"SLURM_JOB_ID=42\0SLURM_CLUSTER_NAME=c", "sDM9MP4DP5HG00").unwrap();
+        let other_id =
+            Environ::read(&kernel::Environ::from(&b"SLURM_JOB_ID=42\0SLURM_CLUSTER_NAME=c"[..]), "sDM9MP4DP5HG00")
+                .unwrap();
         assert_eq!((other_id.number.as_str(), other_id.cluster.as_str()), ("42", "c"));
     }
 
     proptest! {
         #[test]
         fn any_bytes_have_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..200), value in "\\PC{0,40}") {
-            let _ = Environ::read(&bytes, "42");
+            let _ = read(&bytes);
             let text = format!("SLURM_JOB_ID=42\0SLURM_JOB_GPUS={value}\0CUDA_VISIBLE_DEVICES={value}");
-            if let Some(found) = Environ::read(text.as_bytes(), "42") {
-                let _ = found.devices(&[], true, &node());
+            if let Some(found) = read(text.as_bytes()) {
+                let _ = found.devices(Allocated::Unknown, true, None, &node());
             }
         }
     }

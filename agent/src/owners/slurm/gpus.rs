@@ -1,8 +1,8 @@
-//! Which device of this node Slurm, or CUDA, means.
+//! Which device of this node is meant by a file or by a name, as CUDA takes it.
 //!
-//! Slurm counts devices by their files, `/dev/nvidia<minor>`, in the order of `gres.conf`: its numbers are minor numbers. They
-//! are not the driver's indices, which go by PCI address. CUDA takes UUIDs, also shortened, and its own indices, which differ
-//! from process to process and are never used here.
+//! A name may be that of a file, `/dev/nvidia<minor>`, and a number of Slurm's a place among the node's devices
+//! ([`places`](super::places)). CUDA takes UUIDs, also shortened, and its own indices, which differ from process to process and are
+//! never used here.
 
 use crate::owners::{DeviceId, NodeDevice};
 
@@ -16,8 +16,8 @@ pub fn by_minor(minor: u32, node: &[NodeDevice]) -> DeviceId {
 /// `/dev/nvidia<minor>`; `None` for anything else, such as an index.
 pub fn by_name(name: &str, node: &[NodeDevice]) -> Option<DeviceId> {
     let name = name.trim();
-    if let Some(address) = pci(name) {
-        let device = node.iter().find(|device| device.pci.as_deref().and_then(pci) == Some(address))?;
+    if let Some(address) = address(name) {
+        let device = node.iter().find(|device| device.pci.as_deref().and_then(self::address) == Some(address))?;
         return id(device);
     }
     match DeviceId::parse(name.strip_prefix("/dev/").unwrap_or(name)) {
@@ -40,8 +40,8 @@ fn id(device: &NodeDevice) -> Option<DeviceId> {
     DeviceId::parse(&device.uuid)
 }
 
-/// `[domain:]bus:device.function`, in hexadecimal digits.
-fn pci(text: &str) -> Option<[u32; 4]> {
+/// A PCI address, `[domain:]bus:device.function` in hexadecimal digits, by its parts.
+pub(super) fn address(text: &str) -> Option<[u32; 4]> {
     let (place, function) = text.rsplit_once('.')?;
     let mut fields = place.rsplit(':');
     let hex = |text: &str| {

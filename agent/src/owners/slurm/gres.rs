@@ -13,7 +13,7 @@ pub struct Gres {
     pub name: String,
     /// How many.
     pub count: u64,
-    /// Which ones, by their place among the node's files; empty where that is not told.
+    /// Which ones, by their place among the node's devices ([`places`](super::places)); empty where that is not told.
     pub index: Vec<u32>,
 }
 

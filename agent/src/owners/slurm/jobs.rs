@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +9,10 @@ use std::time::Duration;
 
 use contador_schemas::owner::Owner;
 
-use super::environ::Environ;
+pub use super::asked::{Answer, Question};
+use super::asked::{Asked, FAILED_MS};
+use super::ends::{Ends, Held};
+use super::environ::{Allocated, Environ};
 use super::gres::{self, Gres};
 use super::told::{NodeTold, Told};
 use super::tree::{self, JobGroup};
@@ -18,13 +20,17 @@ use super::{RUNNING, STATE, SUSPENDED};
 use crate::owners::claim::{Claim, Named, Part, Snapshot};
 use crate::owners::users::Users;
 use crate::owners::{NodeDevice, label};
-use crate::sensors::kernel::Stat;
+use crate::sensors::kernel::{self, Stat};
 
-/// When a question is asked again, in milliseconds: where nothing has changed, where there was no answer, and where
-/// something has changed.
+/// When a question is asked again, in milliseconds: where nothing has changed, and where something has.
 const AGAIN_MS: u64 = 300_000;
-const FAILED_MS: u64 = 30_000;
 const CHANGED_MS: u64 = 2_000;
+
+/// How long what the groups said counts when they can't be listed, in milliseconds.
+const KEEP_MS: u64 = 300_000;
+
+/// Longest time between two looks, in milliseconds.
+const MAX_STEP_MS: u64 = 60_000;
 
 /// How soon an allocation without a process is asked of again, in milliseconds; then after twice as long each time, up to the
 /// time between two polls. So whoever ends with his last process is not held for long, and whoever only waits is cheap.
@@ -39,31 +45,8 @@ const MAX_PENDING: usize = 16;
 /// How often the environment of a task is tried: a task that was made just now does not have it yet.
 const MAX_TRIES: u8 = 10;
 
-/// Most tasks of a job that are asked, and most of an environment that is read, in bytes.
+/// Most tasks of a job that are asked.
 const MAX_TASKS: usize = 64;
-const MAX_ENVIRON_BYTES: u64 = 1 << 20;
-
-/// Something to ask of the controller.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Question {
-    /// The job with this id in its groups, and this number.
-    Job(String, String),
-    /// What the node of this name has, and how much of it is allocated.
-    Node(String),
-    /// Which jobs run on the node of this name.
-    Running(String),
-}
-
-/// What the controller answers.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// Of the job with this id in its groups.
-    Job(String, Result<Box<Told>, String>),
-    /// Of the node.
-    Node(Result<NodeTold, String>),
-    /// The numbers of those that run on it.
-    Running(Result<Vec<String>, String>),
-}
 
 /// The jobs.
 #[derive(Debug)]
@@ -81,18 +64,11 @@ pub struct Jobs {
     running: Asked<()>,
     /// Questions about jobs that have no answer yet, also about those that are gone.
     open: usize,
+    ends: Ends,
+    /// For how long the groups could not be listed, in milliseconds, and when that was last tried (Unix milliseconds).
+    unlisted_ms: u64,
+    looked_ms: i64,
     last: Snapshot,
-}
-
-#[derive(Debug)]
-struct Asked<T> {
-    pending: bool,
-    /// When it is due, in milliseconds of a clock that only goes forward.
-    due_ms: u64,
-    /// When that was told, by the same clock.
-    told_ms: u64,
-    told: Option<T>,
-    fault: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -111,35 +87,7 @@ struct Job {
     wait_ms: u64,
     asked: Asked<Told>,
     owner: Option<Owner>,
-}
-
-impl<T> Default for Asked<T> {
-    fn default() -> Self {
-        Self { pending: false, due_ms: 0, told_ms: 0, told: None, fault: None }
-    }
-}
-
-impl<T> Asked<T> {
-    /// Whether there is no answer, nor a reason for that.
-    fn is_open(&self) -> bool {
-        self.told.is_none() && self.fault.is_none()
-    }
-
-    /// Takes an answer at `now_ms`, and asks again `again_ms` after one that tells.
-    fn answer(&mut self, about: &str, answer: Result<T, String>, again_ms: u64, now_ms: u64) {
-        self.pending = false;
-        self.due_ms = now_ms.saturating_add(if answer.is_ok() { again_ms } else { FAILED_MS });
-        match answer {
-            Ok(told) => (self.told, self.told_ms, self.fault) = (Some(told), now_ms, None),
-            Err(fault) => {
-                // What was told before is the best that there is.
-                if self.fault.as_ref() != Some(&fault) {
-                    tracing::warn!(fault, "Slurm does not tell of {about}");
-                }
-                self.fault = Some(fault);
-            }
-        }
-    }
+    held: Held,
 }
 
 impl Jobs {
@@ -159,6 +107,9 @@ impl Jobs {
             explained: 0,
             running,
             open: 0,
+            ends: Ends::default(),
+            unlisted_ms: 0,
+            looked_ms: 0,
             last: Snapshot::default(),
         }
     }
@@ -171,12 +122,15 @@ impl Jobs {
     }
 
     /// Who holds what at `told_ms` (Unix milliseconds), where the node has `devices`. When the groups can't be listed it is
-    /// what was told last, with why.
+    /// what was told last, with why; after 5 minutes nobody holds anything by that.
     pub fn look(&mut self, told_ms: i64, devices: &[NodeDevice]) -> Snapshot {
+        let passed_ms = u64::try_from(told_ms.saturating_sub(self.looked_ms)).unwrap_or(0);
+        self.looked_ms = told_ms;
         let groups = match tree::jobs(&self.cgroup) {
             Ok(groups) => groups,
-            Err(fault) => return Snapshot { fault: Some(fault), ..self.last.clone() },
+            Err(fault) => return self.unlisted(fault, passed_ms),
         };
+        self.unlisted_ms = 0;
         let mut before = std::mem::take(&mut self.known);
         for group in groups {
             let id = group.job.clone();
@@ -185,8 +139,11 @@ impl Jobs {
             self.known.insert(id, job);
         }
         for (id, mut job) in before {
-            if job.goes_on_alone(&self.host) && !self.known.values().any(|other| other.environ.number == id) {
+            let is_another = |other: &Job| other.environ.number == id;
+            if job.goes_on_alone(&self.host) && !self.known.values().any(is_another) {
                 self.known.insert(id, job);
+            } else if let Some(owner) = &job.owner {
+                job.held.end(owner, job.asked.told.as_ref(), told_ms, &mut self.ends);
             }
         }
         let (mut claims, mut works) = (Vec::new(), HashMap::new());
@@ -198,12 +155,13 @@ impl Jobs {
                 continue;
             }
             let named = job.named(&self.proc, &mut self.users);
-            let has = self.node.told.as_ref().map(|node| node.has.as_slice());
-            let of_job = job.claims(&named, &node, has, devices);
+            let mut of_job = job.claims(&named, &node, self.node.told.as_ref(), devices);
             self.explained += if job.has_shares() { 0 } else { of_job.len() as u64 };
-            if !super::is_suspended(&named) {
-                claims.extend(of_job);
+            if super::is_suspended(&named) {
+                of_job.clear();
             }
+            job.held.take(&of_job, &named.owner, job.asked.told.as_ref(), told_ms, &mut self.ends);
+            claims.extend(of_job);
             if job.environ.number != *id && !job.environ.number.is_empty() {
                 works.insert(job.environ.number.clone(), named.clone());
             }
@@ -213,10 +171,22 @@ impl Jobs {
         // Where there is `scontrol`, and neither a controller nor jobs, nobody is missed.
         let is_missed = self.node.told.is_some() || !self.known.is_empty();
         let fault = self.node.fault.clone().filter(|_| is_missed);
-        let mut snapshot = Snapshot { told_ms, claims, works, fault, ..Snapshot::default() };
+        let ended = self.ends.told(told_ms);
+        let mut snapshot = Snapshot { told_ms, claims, works, fault, ended, ..Snapshot::default() };
         snapshot.share(&self.last);
         self.last = snapshot.clone();
         snapshot
+    }
+
+    /// What holds when the groups can't be listed, `passed_ms` after the last look.
+    fn unlisted(&mut self, fault: String, passed_ms: u64) -> Snapshot {
+        // A step that is longer than any interval is one of the clock's.
+        self.unlisted_ms = self.unlisted_ms.saturating_add(passed_ms.min(MAX_STEP_MS));
+        let mut told = Snapshot { fault: Some(fault), ended: Vec::new(), ..self.last.clone() };
+        if self.unlisted_ms >= KEEP_MS {
+            (told.claims, told.expired) = (Arc::default(), true);
+        }
+        told
     }
 
     /// Whether something is asked that was neither told nor refused yet.
@@ -307,11 +277,12 @@ impl Job {
         self.group = group;
         let mut unread = std::mem::take(&mut self.unread);
         unread.retain(|pid, tries| {
-            let environ = self.processes.contains_key(pid).then(|| read_environ(proc, *pid)).flatten();
+            let is_there = self.processes.contains_key(pid);
+            let environ = is_there.then(|| kernel::Environ::read(proc, *pid).ok()).flatten();
             *tries += 1;
-            match environ.and_then(|bytes| Environ::read(&bytes, &self.group.job)) {
+            match environ.and_then(|environ| Environ::read(&environ, &self.group.job)) {
                 Some(environ) => self.environ.add(environ),
-                None => return self.processes.contains_key(pid) && *tries < MAX_TRIES,
+                None => return is_there && *tries < MAX_TRIES,
             }
             false
         });
@@ -393,22 +364,25 @@ impl Job {
 
     fn named(&mut self, proc: &Path, users: &mut Users) -> Named {
         let told = self.asked.told.clone().unwrap_or_default();
+        let of_process = || {
+            let pid = self.group.pids.first()?;
+            Some(fs::metadata(proc.join(pid.to_string())).ok()?.uid())
+        };
+        let mut is_known = true;
         // Who it is stays as it was first told, so that one job is one owner.
         let owner = self.owner.take().unwrap_or_else(|| {
-            let of_process = || {
-                let pid = self.group.pids.first()?;
-                Some(fs::metadata(proc.join(pid.to_string())).ok()?.uid())
-            };
             let uid = self.group.uid.or_else(of_process);
             let by_uid = uid.and_then(|uid| users.name(uid)).unwrap_or_default().to_owned();
             let number = uid.map(|uid| uid.to_string()).unwrap_or_default();
             let user = [by_uid, told.user.clone(), self.environ.user.clone(), number];
+            // His number is for as long as his name may come yet.
+            is_known = user[..3].iter().any(|name| !name.is_empty()) || !uid.is_some_and(|uid| users.is_asking(uid));
             let job = self.number(&self.group.job).unwrap_or(&self.group.job).to_owned();
             let first = |texts: &[String]| texts.iter().find(|text| !text.is_empty()).cloned().unwrap_or_default();
             let cluster = first(&[self.environ.cluster.clone(), told.cluster.clone()]);
             Owner { job, user: first(&user), cluster, ..Owner::default() }
         });
-        self.owner = Some(owner.clone());
+        self.owner = is_known.then(|| owner.clone());
         let either = |told: &str, environ: &str| if told.is_empty() { environ.to_owned() } else { told.to_owned() };
         let labels = [
             ("slurm.account", either(&told.account, &self.environ.account)),
@@ -422,12 +396,17 @@ impl Job {
         Named { owner, labels: labels.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 
-    fn claims(&self, holder: &Named, node: &str, has: Option<&[Gres]>, devices: &[NodeDevice]) -> Vec<Claim> {
+    fn claims(&self, holder: &Named, node: &str, about: Option<&NodeTold>, devices: &[NodeDevice]) -> Vec<Claim> {
         let told = self.asked.told.as_ref();
-        let got = told.and_then(|told| told.on(node)).unwrap_or_default();
+        let on_node = told.and_then(|told| told.on(node));
+        let got = on_node.unwrap_or_default();
+        let places = index(got);
+        let is_told = on_node.is_some() && places.is_empty() == of_devices(got).next().is_none();
+        let allocated = if is_told { Allocated::Places(&places) } else { Allocated::Unknown };
         let has_script = told.is_none_or(|told| told.batch_host == node);
-        let held = self.environ.devices(&index(got), has_script, devices);
-        let part = self.part(got, has.unwrap_or_default(), held.len());
+        let order = about.and_then(|node| node.order.as_ref());
+        let held = self.environ.devices(allocated, has_script, order, devices);
+        let part = self.part(got, about.map(|node| node.has.as_slice()).unwrap_or_default(), held.len());
         held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()
     }
 
@@ -456,17 +435,14 @@ impl Job {
     }
 }
 
-/// The devices of a list of resources, by their place among the node's files.
+/// The devices of a list of resources, by their place among the node's.
 fn index(got: &[Gres]) -> Vec<u32> {
-    let of_devices = got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps"));
-    of_devices.flat_map(|gres| gres.index.iter().copied()).collect()
+    of_devices(got).flat_map(|gres| gres.index.iter().copied()).collect()
 }
 
-fn read_environ(proc: &Path, pid: u32) -> Option<Vec<u8>> {
-    let file = fs::File::open(proc.join(pid.to_string()).join("environ")).ok()?;
-    let mut bytes = Vec::new();
-    file.take(MAX_ENVIRON_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+/// Those of a list that are devices, or shares of them.
+fn of_devices(got: &[Gres]) -> impl Iterator<Item = &Gres> {
+    got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps") && gres.count > 0)
 }
 
 #[cfg(test)]

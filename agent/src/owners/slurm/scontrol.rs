@@ -1,5 +1,6 @@
 //! Asks Slurm's controller, by `scontrol`, and by `squeue` for the jobs of a node.
 
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::places::Order;
 use super::told::{self, NodeTold, Told};
 use crate::owners::label::shown;
 
@@ -26,8 +28,17 @@ pub struct Scontrol {
     timeout: Duration,
     /// Whether it may know `--json`; found out at the first question.
     json: bool,
-    /// The cluster's name, once it was needed.
-    cluster: Option<String>,
+    /// What Slurm's configuration says, once it was needed.
+    config: Option<Config>,
+}
+
+/// What Slurm's configuration says.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Config {
+    /// The cluster's name.
+    cluster: String,
+    /// The file that it was read from.
+    file: PathBuf,
 }
 
 struct Answer {
@@ -41,7 +52,7 @@ impl Scontrol {
     /// folder.
     pub fn new(program: PathBuf, timeout: Duration) -> Self {
         let squeue = program.with_file_name("squeue");
-        Self { program, squeue, timeout, json: true, cluster: None }
+        Self { program, squeue, timeout, json: true, config: None }
     }
 
     /// What is known of the job of this number.
@@ -54,7 +65,7 @@ impl Scontrol {
         }
         let mut told = self.told(number)?;
         if told.cluster.is_empty() {
-            told.cluster = self.cluster();
+            told.cluster = self.config().cluster;
         }
         Ok(told)
     }
@@ -78,27 +89,36 @@ impl Scontrol {
         told::from_text(&answer.out, number)
     }
 
-    /// The name of the cluster, by which a job's processes know it, too; empty where the controller does not tell it.
-    fn cluster(&mut self) -> String {
-        if self.cluster.is_none() {
+    /// What the controller's configuration says; nothing where it does not tell. The cluster's name is what a job's processes know
+    /// it by, too.
+    fn config(&mut self) -> Config {
+        if self.config.is_none() {
             let answer = self.ask(&["show", "config"]).ok().filter(|answer| answer.success);
-            let named =
-                |line: &str| Some(line.strip_prefix("ClusterName")?.trim_start().strip_prefix('=')?.trim().to_owned());
-            self.cluster = answer.and_then(|answer| answer.out.lines().find_map(named));
+            self.config = answer.map(|answer| {
+                let one = |key: &str| {
+                    let named =
+                        |line: &str| Some(line.strip_prefix(key)?.trim_start().strip_prefix('=')?.trim().to_owned());
+                    answer.out.lines().find_map(named).unwrap_or_default()
+                };
+                Config { cluster: one("ClusterName"), file: one("SLURM_CONF").into() }
+            });
         }
-        self.cluster.clone().unwrap_or_default()
+        self.config.clone().unwrap_or_default()
     }
 
-    /// The resources of the node of this name.
+    /// The resources of the node of this name, and how they are ordered by the `gres.conf` beside the configuration's file, where
+    /// that can be read.
     ///
     /// # Errors
     /// As [`Scontrol::job`].
-    pub fn node(&self, name: &str) -> Result<NodeTold, String> {
+    pub fn node(&mut self, name: &str) -> Result<NodeTold, String> {
         let answer = self.ask(&["-o", "-d", "show", "node", node_name(name)?])?;
         if !answer.success {
             return Err(self.refused(&answer));
         }
-        told::node_from_text(&answer.out, name)
+        let told = told::node_from_text(&answer.out, name)?;
+        let text = read(&self.config().file.with_file_name("gres.conf"));
+        Ok(NodeTold { order: text.and_then(|text| Order::parse(&text, name)), ..told })
     }
 
     /// The numbers of the jobs that run on the node of this name.
@@ -127,6 +147,8 @@ impl Scontrol {
         // A group of its own, so that what it starts ends with it.
         let mut child = Command::new(program)
             .args(arguments)
+            // Unix seconds, and not the local time.
+            .env("SLURM_TIME_FORMAT", "%s")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -164,6 +186,14 @@ impl Scontrol {
 fn refused(program: &Path, answer: &Answer) -> String {
     let said = if answer.err.trim().is_empty() { &answer.out } else { &answer.err };
     format!("{} failed: {}", program.display(), shown(said.trim()))
+}
+
+/// A file of Slurm's configuration; `None` when it can't be read, or is too long.
+fn read(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = path.is_absolute().then(|| File::open(path).ok()).flatten()?;
+    let length = file.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes).ok()?;
+    ((length as u64) < MAX_ANSWER_BYTES).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The name, if it may be one of a node.
@@ -234,6 +264,34 @@ mod tests {
         let told = new.job("7").unwrap();
         assert_eq!((told.account.as_str(), told.state.as_str()), ("b", "SUSPENDED"));
         assert_eq!(asked(dir.path()), "--json show job 7\n");
+    }
+
+    #[test]
+    fn the_order_of_a_node_is_that_of_gres_conf_beside_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = |conf: &str| {
+            format!(
+                "case \"$*\" in 'show config') echo 'ClusterName             = c'; echo 'SLURM_CONF              = {conf}';; \
+                 *) echo 'NodeName=n1 Gres=gpu:2 GresUsed=gpu:0 X=';; esac"
+            )
+        };
+        let mut scontrol = program(dir.path(), &script(&dir.path().join("slurm.conf").display().to_string()));
+        let mut told = || scontrol.node("n1").unwrap();
+        assert_eq!((told().order, told().has), (None, super::super::gres::parse("gpu:2")));
+        let conf = |text: &str| fs::write(dir.path().join("gres.conf"), text).unwrap();
+        conf("Name=gpu File=/dev/nvidia[1,0]\n");
+        assert_eq!(told().order, Some(Order::Files(vec![Some(1), Some(0)])));
+        conf("AutoDetect=nvml\n");
+        assert_eq!(told().order, Some(Order::Detected));
+        fs::write(dir.path().join("gres.conf"), b"Name=gpu File=/dev/nvidia0 #\xff").unwrap();
+        assert_eq!(told().order, Some(Order::Files(vec![Some(0)])), "whatever a comment has");
+        assert_eq!(asked(dir.path()).matches("show config").count(), 1);
+        // A controller that does not say where it is.
+        for nowhere in ["", "slurm.conf"] {
+            conf("AutoDetect=nvml\n");
+            let mut scontrol = program(dir.path(), &script(nowhere));
+            assert_eq!(scontrol.node("n1").unwrap().order, None, "{nowhere}");
+        }
     }
 
     #[test]

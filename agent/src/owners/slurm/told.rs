@@ -6,13 +6,31 @@
 
 use serde_json::Value;
 
+use super::SUSPENDED;
 use super::gres::{self, Gres};
+use super::hosts::HostList;
+use super::places::Order;
 
 /// Longest value that is taken, in bytes.
 const MAX_VALUE_BYTES: usize = 1_024;
 
 /// Most jobs that are taken from a list.
 const MAX_NUMBERS: usize = 1_024;
+
+/// States of a job that has ended: then its `EndTime` is no guess.
+const ENDED: [&str; 11] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "COMPLETING",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+];
 
 /// A job, as the controller knows it. Empty texts are unknown.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -35,6 +53,10 @@ pub struct Told {
     pub cluster: String,
     /// The node that runs the batch script of a job that has one.
     pub batch_host: String,
+    /// When it ended, or is to end at the latest, Unix milliseconds.
+    pub end_ms: Option<i64>,
+    /// When it was last suspended, or resumed, Unix milliseconds.
+    pub suspend_ms: Option<i64>,
     /// What it got on each group of nodes: the nodes, where that is told, and the resources.
     pub nodes: Vec<(Option<String>, Vec<Gres>)>,
 }
@@ -46,12 +68,28 @@ pub struct NodeTold {
     pub has: Vec<Gres>,
     /// What of it is allocated. Of shares, 22.05 counts the devices that have some.
     pub used: Vec<Gres>,
+    /// How its devices are ordered, where `gres.conf` tells that.
+    pub order: Option<Order>,
 }
 
 impl Told {
+    /// Until when it held what it was allocated, Unix milliseconds; `None` as long as it does, and when that is not told.
+    pub fn held_until_ms(&self) -> Option<i64> {
+        match self.state.as_str() {
+            SUSPENDED => self.suspend_ms,
+            state if ENDED.contains(&state) => self.end_ms,
+            _ => None,
+        }
+    }
+
     /// What it got on the node of this name; `None` when that is not told.
     pub fn on(&self, node: &str) -> Option<&[Gres]> {
-        let own = |nodes: &Option<String>| nodes.as_deref().is_some_and(|nodes| has_node(nodes, node));
+        let own = |nodes: &Option<String>| {
+            nodes.as_deref().is_some_and(|nodes| {
+                // Mostly it is one node.
+                nodes == node || HostList::parse(nodes).is_some_and(|nodes| nodes.has(node))
+            })
+        };
         let mut fit = self.nodes.iter().filter(|(nodes, _)| own(nodes));
         let found = match (fit.next(), fit.next()) {
             (Some(found), None) => Some(found),
@@ -66,7 +104,7 @@ impl Told {
     }
 }
 
-/// The line of `scontrol -o -d show job` that tells of this job.
+/// The line of `scontrol -o -d show job` that tells of this job, with times in Unix seconds.
 ///
 /// # Errors
 /// When there is none, with what was said instead.
@@ -101,6 +139,8 @@ pub fn from_text(text: &str, job: &str) -> Result<Told, String> {
         name: value(line, "JobName", " UserId="),
         cluster: String::new(),
         batch_host: if one("BatchFlag") == "0" { String::new() } else { one("BatchHost") },
+        end_ms: one("EndTime").parse().ok().and_then(milliseconds),
+        suspend_ms: one("SuspendTime").parse().ok().and_then(milliseconds),
         nodes,
     })
 }
@@ -115,6 +155,8 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
     let is_it = |entry: &&Value| entry["job_id"].as_u64().is_some_and(|number| number.to_string() == job);
     let entry = jobs.iter().find(is_it).ok_or_else(|| format!("scontrol's JSON has no job {job} in jobs"))?;
     let one = |key: &str| cleaned(entry[key].as_str().unwrap_or_default());
+    // A number, or in newer releases a table that says whether it is one.
+    let time = |key: &str| milliseconds(entry[key].as_i64().or_else(|| entry[key]["number"].as_i64())?);
     // A text, or in newer releases a list of which the first is the state and the rest are flags.
     let state = entry["job_state"].as_str().or_else(|| entry["job_state"][0].as_str()).unwrap_or_default();
     let details = entry["gres_detail"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -122,6 +164,8 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
     let named = (details.len() == 1).then(|| one("nodes")).filter(|nodes| !nodes.is_empty());
     let is_batch = entry["batch_flag"].as_bool().unwrap_or(true);
     let of_node = |detail: &Value| Some((named.clone(), gres::parse(detail.as_str()?)));
+    // A job without any has an empty list.
+    let none = entry["gres_detail"].is_array() && details.is_empty();
     Ok(Told {
         state: cleaned(state),
         user: one("user_name"),
@@ -132,7 +176,9 @@ pub fn from_json(text: &str, job: &str) -> Result<Told, String> {
         name: one("name"),
         cluster: one("cluster"),
         batch_host: if is_batch { one("batch_host") } else { String::new() },
-        nodes: details.iter().filter_map(of_node).collect(),
+        end_ms: time("end_time"),
+        suspend_ms: time("suspend_time"),
+        nodes: if none { vec![(None, Vec::new())] } else { details.iter().filter_map(of_node).collect() },
     })
 }
 
@@ -149,7 +195,7 @@ pub fn node_from_text(text: &str, node: &str) -> Result<NodeTold, String> {
         )
     })?;
     let list = |key: &str| gres::parse(&value(line, key, " "));
-    Ok(NodeTold { has: list("Gres"), used: list("GresUsed") })
+    Ok(NodeTold { has: list("Gres"), used: list("GresUsed"), order: None })
 }
 
 /// The numbers that `squeue --format=%A` lists, one a line.
@@ -164,6 +210,11 @@ pub fn numbers_from_text(text: &str) -> Result<Vec<String>, String> {
             false => Err(format!("squeue said {}, expected numbers of jobs", super::super::label::shown(line))),
         })
         .collect()
+}
+
+/// Unix seconds as milliseconds; 0 is none.
+fn milliseconds(seconds: i64) -> Option<i64> {
+    seconds.checked_mul(1_000).filter(|at_ms| *at_ms > 0)
 }
 
 /// The value of a key until `end`; empty when it is not there, is none, or is there with two values.
@@ -191,41 +242,6 @@ fn cleaned(value: &str) -> String {
         end -= 1;
     }
     value[..end].to_owned()
-}
-
-/// Whether a list of hosts such as `n1,gpu[01-03,07]` has this one.
-fn has_node(list: &str, node: &str) -> bool {
-    let (mut depth, mut start) = (0_u32, 0);
-    for (place, character) in list.char_indices().chain([(list.len(), ',')]) {
-        match character {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 || place == list.len() => {
-                if is_host(&list[start..place], node) {
-                    return true;
-                }
-                start = (place + 1).min(list.len());
-            }
-            _ => {}
-        }
-    }
-    false
-}
-
-/// Whether one host, or one range of hosts, is or has this one.
-fn is_host(pattern: &str, node: &str) -> bool {
-    let Some((prefix, rest)) = pattern.split_once('[') else { return pattern == node };
-    let Some((ranges, suffix)) = rest.split_once(']') else { return false };
-    let number = node.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
-    let Some(number) = number.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())) else { return false };
-    let Ok(value) = number.parse::<u64>() else { return false };
-    ranges.split(',').any(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (Ok(low), Ok(high)) = (first.parse::<u64>(), last.parse::<u64>()) else { return false };
-        // Leading zeros belong to the name.
-        let width = if first.starts_with('0') { first.len() } else { value.to_string().len() };
-        (low..=high).contains(&value) && number.len() == width.max(value.to_string().len())
-    })
 }
 
 #[cfg(test)]

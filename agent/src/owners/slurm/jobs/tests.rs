@@ -101,6 +101,30 @@ fn jobs_hold_from_their_first_process_to_their_last() {
 }
 
 #[test]
+fn the_name_of_a_jobs_user_may_come_late() {
+    let mut machine = Machine::new();
+    let (answer, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    machine.jobs.users = Users::beside(machine.dir.path().join("none"), move |uid| {
+        held.lock().unwrap().recv().unwrap();
+        Ok(Some(format!("user{uid}")))
+    });
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
+    machine.job(2, &[20], "SLURM_JOB_ID=2 SLURM_JOB_GPUS=1 SLURM_JOB_USER=eva");
+    let users = |machine: &mut Machine| {
+        let works = machine.jobs.look(1, &[]).works;
+        ["1", "2"].map(|job| works[job].owner.user.clone())
+    };
+    assert_eq!(users(&mut machine), ["1000", "eva"]);
+    answer.send(()).unwrap();
+    let start = std::time::Instant::now();
+    while users(&mut machine) != ["user1000", "eva"] {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_task_that_was_only_just_made_is_asked_again() {
     let mut machine = Machine::new();
     // It is still its manager's copy.
@@ -198,17 +222,32 @@ fn shards_are_parts_of_a_device() {
 }
 
 #[test]
-fn what_can_not_be_listed_is_what_it_was() {
+fn what_can_not_be_listed_is_what_it_was_for_five_minutes() {
     let mut machine = Machine::new();
     machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0");
     machine.held();
     let cgroup = machine.jobs.cgroup.clone();
-    machine.jobs.cgroup = Path::new(&"x".repeat(300)).to_owned();
-    let kept = machine.jobs.look(2, &[]);
-    assert_eq!((kept.told_ms, kept.claims.len()), (1, 1));
-    assert!(kept.fault.unwrap().starts_with("cannot list xxx"));
+    let away = Path::new(&"x".repeat(300)).to_owned();
+    machine.jobs.cgroup.clone_from(&away);
+    let mut look = |told_ms: i64| {
+        let told = machine.jobs.look(told_ms, &[]);
+        assert!(told.fault.as_ref().is_some_and(|fault| fault.starts_with("cannot list xxx")));
+        assert_eq!((told.told_ms, told.works.len()), (1, 1), "whose its processes are is known");
+        (told.claims.len(), told.expired)
+    };
+    for second in 1..300 {
+        assert_eq!(look(1 + second * 1_000), (1, false), "after {second} s");
+    }
+    assert_eq!([look(300_001), look(301_001)], [(0, true); 2]);
+    // It is back, and away again, while the clock is set.
     machine.jobs.cgroup = cgroup;
-    assert_eq!((machine.jobs.look(3, &[]).told_ms, machine.jobs.look(3, &[]).fault), (3, None));
+    let back = machine.jobs.look(302_001, &[]);
+    assert_eq!((back.told_ms, back.claims.len(), back.fault, back.expired), (302_001, 1, None, false));
+    machine.jobs.cgroup = away;
+    for told_ms in [303_001, 90_000_000, 5, 1_005] {
+        let told = machine.jobs.look(told_ms, &[]);
+        assert_eq!((told.claims.len(), told.expired), (1, false), "at {told_ms}");
+    }
 }
 
 #[test]
@@ -256,6 +295,46 @@ fn an_allocation_without_a_process_is_asked_for() {
     assert_eq!(machine.held(), both);
     machine.told("5", allocated("COMPLETING", "gpu:2(IDX:2-3)"), now_ms);
     assert_eq!((machine.held(), machine.jobs.look(1, &[]).works.len()), (both[..1].to_vec(), 1));
+}
+
+#[test]
+fn the_end_of_what_only_the_controller_knows_is_when_it_says() {
+    let mut machine = Machine::new();
+    machine.jobs.host = "n1".into();
+    machine.jobs.answer(Answer::Running(Ok(vec!["5".into()])), 0);
+    let mut at = |now_ms: i64, told: Told| {
+        machine.told("5", told, 0);
+        let snapshot = machine.jobs.look(now_ms, &[]);
+        let owners: Vec<_> = snapshot.ended.iter().map(|end| end.owner.job.clone()).collect();
+        assert!(owners.iter().all(|job| job == "5"));
+        let ends = snapshot.ended.iter().map(|end| (end.device.to_string(), end.at_ms)).collect::<Vec<_>>();
+        (snapshot.claims.len(), ends)
+    };
+    // As long as it runs, its end is that of its time limit.
+    let running = |end_ms| Told { end_ms: Some(end_ms), ..allocated("RUNNING", "gpu:2(IDX:2-3)") };
+    let suspended = |second: i64| {
+        let suspend_ms = Some(second * 1_000);
+        Told { suspend_ms, end_ms: Some(9_000), ..allocated(SUSPENDED, "gpu:2(IDX:2-3)") }
+    };
+    let ended = |second: i64| Told { state: "TIMEOUT".into(), end_ms: Some(second * 1_000), ..suspended(19) };
+    let both = |second: i64| ["nvidia2", "nvidia3"].map(|device| (device.to_owned(), second * 1_000)).to_vec();
+    assert_eq!(at(10_000, running(9_000)), (2, vec![]));
+    assert_eq!(at(20_000, suspended(19)), (0, both(19)));
+    assert_eq!(at(109_999, suspended(19)), (0, both(19)), "it is told for a while");
+    // It goes on: that is no end any more, and neither is it one of the time that it holds from then on.
+    assert_eq!(at(110_000, running(9_000)), (2, vec![]));
+    assert_eq!(at(111_000, suspended(19)), (0, vec![]));
+    assert_eq!(at(112_000, running(9_000)), (2, vec![]));
+    assert_eq!(at(115_000, ended(114)), (0, both(114)));
+    let later = |machine: &mut Machine, now_ms: i64| machine.jobs.look(now_ms, &[]).ended.len();
+    assert_eq!((later(&mut machine, 204_999), later(&mut machine, 205_000)), (2, 0));
+    // The kernel shows the end of a job with a script.
+    machine.job(6, &[60], "SLURM_JOB_ID=6 SLURM_JOB_GPUS=1 SLURMD_NODENAME=n1");
+    machine.held();
+    machine.told("6", Told { batch_host: "n1".into(), end_ms: Some(7_000), ..allocated("RUNNING", "gpu:1(IDX:1)") }, 0);
+    machine.job(6, &[], "");
+    let snapshot = machine.jobs.look(210_000, &[]);
+    assert_eq!((snapshot.claims.len(), snapshot.ended), (0, vec![]));
 }
 
 #[test]

@@ -78,12 +78,51 @@ fn json_tells_the_same() {
     let mut interactive = job.clone();
     interactive["batch_flag"] = false.into();
     assert_eq!(from_json(&answer(&interactive), "1").unwrap().batch_host, "");
+    let mut without = job.clone();
+    without["gres_detail"] = serde_json::json!([]);
+    assert_eq!(from_json(&answer(&without), "1").unwrap().on("n1"), Some(&[][..]));
     let mut several = job;
     (several["nodes"], several["gres_detail"]) =
         ("n[1-2]".into(), serde_json::json!(["gpu:2(IDX:0-1)", "gpu:2(IDX:2-3)"]));
     assert_eq!(from_json(&answer(&several), "1").unwrap().on("n1"), None, "which is whose is not told");
     several["gres_detail"][1] = "gpu:2(IDX:0-1)".into();
     assert_eq!(from_json(&answer(&several), "1").unwrap().on("n1"), Some(&gpus(&[0, 1])[..]));
+}
+
+#[test]
+fn until_when_it_held_is_told_of_a_job_that_does_not_any_more() {
+    let line = |state: &str, end: &str, suspend: &str| {
+        let line = LINE.replace("JobState=RUNNING", &format!("JobState={state}"));
+        line.replace("EndTime=Unknown", &format!("EndTime={end}"))
+            .replace("SuspendTime=None", &format!("SuspendTime={suspend}"))
+    };
+    let text = |state, end, suspend| from_text(&line(state, end, suspend), "1").unwrap().held_until_ms();
+    let json = |state: &str, end: Value, suspend: Value| {
+        let job = serde_json::json!({"job_id": 1, "job_state": [state], "end_time": end, "suspend_time": suspend});
+        from_json(&serde_json::json!({"jobs": [job]}).to_string(), "1").unwrap().held_until_ms()
+    };
+    let number = |number: i64| serde_json::json!({"set": number != 0, "infinite": false, "number": number});
+    for (state, expected) in [
+        ("RUNNING", None),
+        ("PENDING", None),
+        ("CONFIGURING", None),
+        ("SIGNALING", None),
+        ("SUSPENDED", Some(1_790_000_040_000)),
+        ("COMPLETING", Some(1_790_000_099_000)),
+        ("COMPLETED", Some(1_790_000_099_000)),
+        ("CANCELLED", Some(1_790_000_099_000)),
+        ("TIMEOUT", Some(1_790_000_099_000)),
+        ("FAILED", Some(1_790_000_099_000)),
+    ] {
+        assert_eq!(text(state, "1790000099", "1790000040"), expected, "{state}");
+        assert_eq!(json(state, 1_790_000_099.into(), 1_790_000_040.into()), expected, "{state}");
+        assert_eq!(json(state, number(1_790_000_099), number(1_790_000_040)), expected, "{state}");
+    }
+    for nothing in ["Unknown", "None", "0", "", "2026-11-30T18:52:51", "-5", "9223372036854775807"] {
+        assert_eq!((text("TIMEOUT", nothing, "1"), text("SUSPENDED", "1", nothing)), (None, None), "{nothing}");
+    }
+    assert_eq!(json("TIMEOUT", number(0), 0.into()), None);
+    assert_eq!(json("SUSPENDED", number(1), Value::Null), None);
 }
 
 #[test]
@@ -96,6 +135,8 @@ fn a_job_on_several_nodes_tells_of_each() {
     for node in ["n01", "n02", "n03", "n7"] {
         assert_eq!(told.on(node), Some(&gpus(&[2, 3])[..]), "{node}");
     }
+    let racks = from_text(&LINE.replace(" Nodes=n1 ", " Nodes=rack[1-2]n[1-4],login "), "1").unwrap();
+    assert_eq!([racks.on("rack2n3").is_some(), racks.on("rack3n1").is_some()], [true, false]);
     assert_eq!(told.on("n5"), Some(&gpus(&[0])[..]));
     for node in ["n1", "n4", "n05", "n", "n07", "nx", ""] {
         assert_eq!(told.on(node), None, "{node}");
@@ -107,7 +148,8 @@ fn a_node_tells_what_it_has_and_what_of_it_is_used() {
     // As Slurm 22.05 wrote it.
     let text = "NodeName=n1 CoresPerSocket=1 CPUAlloc=0 Gres=gpu:4,shard:32 GresDrain=N/A \
         GresUsed=gpu:2,shard:(null):1(IDX:2) NodeAddr=127.0.0.1\n";
-    let expected = NodeTold { has: gres::parse("gpu:4,shard:32"), used: gres::parse("gpu:2,shard:1(IDX:2)") };
+    let expected =
+        NodeTold { has: gres::parse("gpu:4,shard:32"), used: gres::parse("gpu:2,shard:1(IDX:2)"), order: None };
     assert_eq!(node_from_text(text, "n1").unwrap(), expected);
     assert!(node_from_text("Node n2 not found", "n2").unwrap_err().contains("not found"));
 }
@@ -122,7 +164,9 @@ fn a_list_of_jobs_is_numbers() {
 proptest! {
     #[test]
     fn any_answer_is_read(text in "\\PC{0,200}", name in "\\PC{0,60}", list in "[a-z0-9,\\[\\]-]{0,40}") {
-        let _ = (from_text(&text, "1"), from_json(&text, "1"), node_from_text(&text, "n1"), has_node(&list, "n1"));
+        let _ = (from_text(&text, "1"), from_json(&text, "1"), node_from_text(&text, "n1"));
+        let nodes = LINE.replace(" Nodes=n1 ", &format!(" Nodes={list} "));
+        prop_assert!(from_text(&nodes, "1").is_ok_and(|told| told.on("n2").is_none_or(|got| got == gpus(&[0, 1]))));
         let told = from_text(&LINE.replace("job.sh UserId", &format!("{name} UserId")), "1");
         prop_assert!(told.is_ok_and(|told| told.account == "acct1" || name.contains("Account=")));
     }

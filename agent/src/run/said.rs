@@ -1,0 +1,148 @@
+//! What the environments of a work's processes have said of it, for as long as it holds a device.
+//!
+//! Who was given a device is whom his processes there name, too ([`complete`]). They come and go; he is the same one before
+//! and after them. So what was last said on a device of a work (a pod's container, or a job) goes on:
+//!
+//! - each of the fields that say who pays by itself, until a process there says something else, or several processes
+//!   contradict each other;
+//! - also on the work's other devices, where nothing was said, as long as what was said on its devices is the same;
+//! - while the work was given any device, or is suspended. An agent that is started anew knows of nothing that was said.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use contador_schemas::mapping::TARGETS;
+use contador_schemas::owner::Owner;
+
+use super::attribute::{Claims, Known, given_of};
+use crate::ledger::tick::{Holder, Tick};
+use crate::owners::Identified;
+use crate::owners::claim::{Snapshot, complete, is_work_of};
+use crate::owners::slurm::is_suspended;
+use crate::sensors::GpuSample;
+
+/// What identifies a work.
+type Work = [String; 5];
+
+/// What was said of works, on each device.
+#[derive(Debug, Default)]
+pub struct Said {
+    devices: HashMap<String, Vec<(Work, Fields)>>,
+    /// The claims for which everything else was forgotten.
+    claims: Arc<Claims>,
+}
+
+/// Fields of an owner, and what was said.
+type Fields = BTreeMap<&'static str, String>;
+
+impl Said {
+    /// Takes what is said of those who hold the devices of `tick`, which was made of these samples; and says it of those who
+    /// hold them without a process that says anything.
+    pub fn keep(&mut self, tick: &mut Tick, sample: &GpuSample, instances: &[(&GpuSample, u64)], known: Known<'_>) {
+        let is_split = tick.split.is_some();
+        self.keep_of(sample, &mut tick.holders, is_split, known);
+        for part in tick.split.iter_mut().flatten() {
+            if let Some((instance, _)) = instances.iter().find(|(instance, _)| instance.uuid == part.device) {
+                self.keep_of(instance, &mut part.holders, false, known);
+            }
+        }
+    }
+
+    /// Forgets what was said of works that hold nothing any more.
+    pub fn forget(&mut self, claims: &Arc<Claims>, snapshots: &[Arc<Snapshot>]) {
+        if Arc::ptr_eq(&self.claims, claims) {
+            return;
+        }
+        self.claims = Arc::clone(claims);
+        let suspended = || snapshots.iter().flat_map(|told| told.works.values()).filter(|named| is_suspended(named));
+        let holds = |work: &Work| {
+            let is_it = |owner: &Owner| names(owner) == *work;
+            claims.values().flatten().any(|(_, owner)| is_it(owner)) || suspended().any(|named| is_it(&named.owner))
+        };
+        for works in self.devices.values_mut() {
+            works.retain(|(work, _)| holds(work));
+        }
+        self.devices.retain(|_, works| !works.is_empty());
+    }
+
+    /// The same of one device. Of a GPU that is split, the processes on instances are those of the instances.
+    fn keep_of(&mut self, sample: &GpuSample, holders: &mut [Holder], is_split: bool, known: Known<'_>) {
+        let given = given_of(sample, known.claims);
+        for holder in holders.iter_mut().filter(|holder| holder.part.is_some()) {
+            let Some((_, by)) = given.iter().find(|(_, by)| names(by) == names(&holder.owner)) else { continue };
+            if self.devices.is_empty() && holder.owner == *by {
+                continue;
+            }
+            let mut with_said: Option<Owner> = None;
+            for (place, (name, value)) in by.attributes().into_iter().enumerate() {
+                if !TARGETS.contains(&name) {
+                    continue;
+                }
+                let said = holder.owner.attributes()[place].1;
+                if said != value {
+                    self.remember(&sample.uuid, by, name, said);
+                } else if let Some(said) = self.recall(&sample.uuid, by, name).map(str::to_owned) {
+                    if is_disputed(sample, by, place, is_split, known) {
+                        self.drop_said(&sample.uuid, by, name);
+                    } else {
+                        with_said.get_or_insert_with(|| Owner::clone(&holder.owner)).set(name, &said);
+                    }
+                }
+            }
+            if let Some(owner) = with_said {
+                holder.owner = owner.into();
+            }
+        }
+        holders.sort_by_key(|holder| holder.owner.id());
+    }
+
+    fn remember(&mut self, device: &str, work: &Owner, field: &'static str, value: &str) {
+        if self.on(device, work).and_then(|said| said.get(field)).is_some_and(|said| said == value) {
+            return;
+        }
+        let works = self.devices.entry(device.to_owned()).or_default();
+        let place = works.iter().position(|(known, _)| names(work) == *known).unwrap_or_else(|| {
+            works.push((names(work).map(str::to_owned), Fields::new()));
+            works.len() - 1
+        });
+        if let Some((_, said)) = works.get_mut(place) {
+            said.insert(field, value.to_owned());
+        }
+    }
+
+    fn drop_said(&mut self, device: &str, work: &Owner, field: &str) {
+        let works = self.devices.get_mut(device).into_iter().flatten();
+        works.filter(|(known, _)| names(work) == *known).for_each(|(_, said)| _ = said.remove(field));
+    }
+
+    /// What was said on this device, else on all of the work's others.
+    fn recall(&self, device: &str, work: &Owner, field: &str) -> Option<&str> {
+        if let Some(said) = self.on(device, work).and_then(|said| said.get(field)) {
+            return Some(said);
+        }
+        let others = self.devices.values().flatten().filter(|(known, _)| names(work) == *known);
+        let mut said = others.filter_map(|(_, said)| said.get(field));
+        let first = said.next()?;
+        said.all(|other| other == first).then_some(first)
+    }
+
+    fn on(&self, device: &str, work: &Owner) -> Option<&Fields> {
+        Some(&self.devices.get(device)?.iter().find(|(known, _)| names(work) == *known)?.1)
+    }
+}
+
+/// Whether processes of a work on a device say something of a field, of which nothing came: then they contradict each other.
+fn is_disputed(sample: &GpuSample, by: &Identified, place: usize, is_split: bool, known: Known<'_>) -> bool {
+    let processes = sample.processes.value().into_iter().flatten();
+    let here = processes.filter(|process| !is_split || process.gpu_instance.is_none());
+    let mut owners = here.filter_map(|process| known.owners.get(&process.pid)).filter(|owner| is_work_of(owner, by));
+    owners.any(|owner| complete(by, &[owner]).attributes()[place].1 != by.attributes()[place].1)
+}
+
+/// What identifies the work of an owner, as [`is_same_work`](crate::owners::claim::is_same_work) compares it.
+fn names(owner: &Owner) -> [&str; 5] {
+    [&owner.cluster, &owner.namespace, &owner.pod, &owner.container, &owner.job]
+}
+
+#[cfg(test)]
+mod tests;
