@@ -29,6 +29,7 @@ use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
 use crate::outbox::pack::{self, Packer};
+use crate::owners::claim::Scheduler;
 use crate::sensors::{GpuIdentity, GpuSample};
 use crate::telemetry::Telemetry;
 
@@ -61,8 +62,8 @@ pub struct Node {
     pub(super) missing: bool,
     /// GPUs were sampled once.
     pub(super) sampled: bool,
-    /// Of each scheduler that does not answer, by its place, what holds until it does, and why.
-    pub(super) silent: BTreeMap<usize, (Silence, String)>,
+    /// Of each scheduler that does not answer, what holds until it does, and why.
+    pub(super) silent: BTreeMap<Scheduler, (Silence, String)>,
     /// What of schedulers' word can't be used.
     pub(super) unclear: BTreeSet<String>,
     pub(super) events: Vec<Event>,
