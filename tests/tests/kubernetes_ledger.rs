@@ -7,7 +7,7 @@
 #![allow(clippy::large_futures, reason = "a whole node is in each")]
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use contador_agent::config::{Config, Overrides};
@@ -16,13 +16,15 @@ use contador_agent::owners::kubernetes::messages::{
     ClaimResource, ContainerDevices, ContainerResources, DynamicResource, PodResources,
 };
 use contador_agent::sensors::{GpuIdentity, Gpus, NvmlLibrary, Placement};
+use contador_schemas::names;
 
 mod kube_support;
 mod metered_support;
 mod node_support;
 mod nvml_support;
 use kube_support::{Cluster, Kubelet, Manner};
-use metered_support::{Metered, Row, Rows, on_time, rows};
+use metered_support::{Metered, PATIENCE, Row, Rows, on_time, rows};
+use node_support::{attribute, points};
 
 const A: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
 const B: &str = "GPU-77777777-d33d-2b2c-524d-9e3d8d2b8a77";
@@ -320,6 +322,56 @@ async fn a_kubelet_that_is_slow_is_believed_for_a_while() {
 #[tokio::test]
 async fn a_kubelet_that_answers_garbage_is_believed_for_a_while() {
     a_kubelet_fails(Some(Manner::Garbage), "decode").await;
+}
+
+/// A GPU with a process of a pod, as a scenario has it.
+const SEEN: &str = "utilization = 50\n[[gpu.process]]\npid = 501\nmemory_mib = 100\n";
+
+/// Until Kubernetes has said the first word, a pod would be known by its UID alone, and one without a process not at all.
+#[tokio::test]
+async fn nothing_is_booked_before_kubernetes_has_said_the_first_word() {
+    let [minute] = on_time(async || {
+        let cluster = Cluster::replay("ledger", "silent").await;
+        cluster.kubelet.answer(Manner::Never);
+        let mut node = Metered::begin(cluster, &[(A, ""), (C, SEEN)], |_| {}).await;
+        node.seen(501);
+        node.rounds(0, 10).await;
+        // It is given 2 s for an answer. A machine on which that has passed is too slow.
+        let is_early = node.told().waiting;
+        node.cluster.kubelet.answer(Manner::Well);
+        node.knows(|told| told.claims.len() == 3 && told.fault.is_none()).await;
+        node.rounds(15, 60).await;
+        node.minutes().filter(|_| is_early)
+    })
+    .await;
+    let unmetered = ("unmetered", [15_000, 15_000, 0]);
+    let expected = [
+        (A, &[("ml/train/main", [45_000; 3]), unmetered][..]),
+        (C, &[("ml/seen/main", [45_000, 45_000, 0]), unmetered]),
+    ];
+    assert_eq!(minute, rows(&expected));
+}
+
+/// A scheduler that says nothing at all does not stop the metering.
+#[tokio::test]
+async fn the_first_word_is_not_waited_for_without_end() {
+    // Whoever connects is not answered.
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", deaf.local_addr().unwrap());
+    let cluster = Cluster::replay("ledger", "silent").await;
+    let mut node = Metered::begin(cluster, &[(C, SEEN)], |config| config.kubernetes.api = Some(url)).await;
+    node.seen(501);
+    let began = Instant::now();
+    for second in 0.. {
+        node.round(second * 1_000).await;
+        let owners = points(&node.handed_on, names::OWNER_INFO);
+        if owners.iter().any(|owner| attribute(owner, names::OWNER_KIND) == "workload") {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(node.told().waiting, "it has not answered");
 }
 
 /// Without the API server a pod is known by the kubelet's word, and by what the server told before it went. An end that is told

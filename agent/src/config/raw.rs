@@ -72,7 +72,8 @@ keys! {
     EXCLUDE_TYPES: Vec<String> = "sensors.exclude_types", Default::List(&[]), texts, "a list of types of file systems";
     /// Read and send serial numbers of GPUs. Where they are not wanted: false.
     SERIAL_NUMBERS: bool = "sensors.serial_numbers", Default::Flag(true), flag, "true or false";
-    /// The kubelet's socket that tells which container was given which GPU. Where its folder is not there, nobody is asked.
+    /// The kubelet's socket that tells which container was given which GPU. Where its folder is not there, it
+    /// is looked for every 30 s.
     KUBELET: PathBuf = "kubernetes.socket", Default::Text("/var/lib/kubelet/pod-resources/kubelet.sock"), path, "a socket";
     /// Name of this node in Kubernetes.
     KUBE_NODE: String = "kubernetes.node", Default::Found("node", "gpu-node-17"), name,
@@ -100,7 +101,8 @@ keys! {
     /// How long the kubelet's last word counts when it does not answer. From then on nobody holds a GPU by it.
     KUBE_KEEP: Duration = "kubernetes.keep_for", Default::Text("1m"), to_an_hour, "a duration from 1s to 1h";
     /// The program that asks Slurm's controller about the jobs of this node: of new and changed jobs, and as often as
-    /// slurm.poll says of the node. Where there is no such program, nobody looks for jobs. squeue is taken from beside it.
+    /// slurm.poll says of the node. Where there is no such program, it is looked for every
+    /// 30 s. squeue is taken from beside it.
     SCONTROL: PathBuf = "slurm.scontrol", Default::Text("scontrol"), path, "a file, or a name that PATH has";
     /// How long it may take for one answer. Who holds which GPU does not wait for it.
     SCONTROL_TIMEOUT: Duration = "slurm.timeout", Default::Text("5s"), timeout, "a duration of at least 100ms";

@@ -68,6 +68,13 @@ impl Ledger {
         }
     }
 
+    /// Says that nobody looks at a GPU from its last tick on until its next one: that time is nobody's.
+    pub fn interrupt(&mut self, gpu: &str) {
+        if let Some(timeline) = self.timelines.get_mut(gpu) {
+            timeline.interrupt();
+        }
+    }
+
     /// Says when `owner` has stopped holding `device` (a GPU, or an instance of it), in Unix milliseconds: to be called before
     /// a [`tick`](Self::tick) of the GPU, which no longer has him there if it is so.
     pub fn end(&mut self, gpu: &str, device: &str, owner: &Owner, at_ms: i64) {

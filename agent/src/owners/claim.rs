@@ -55,11 +55,23 @@ pub struct Ended {
     pub at_ms: i64,
 }
 
+/// Who tells of claims, in the order in which their words count.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Scheduler {
+    /// The kubelet and the API server.
+    #[default]
+    Kubernetes,
+    /// Control groups, and the controller.
+    Slurm,
+}
+
 /// What a scheduler told last. Whoever has a claim holds now: what has ended, or is suspended, has none. A suspended job is
 /// still among the works, with a label that says so ([`slurm::is_suspended`](super::slurm::is_suspended)): its processes hold
 /// nothing. What is told again is the same [`Arc`] ([`Snapshot::share`]), so that nobody has to compare hundreds of names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
+    /// By whom.
+    pub scheduler: Scheduler,
     /// When it was told, Unix milliseconds; 0: never.
     pub told_ms: i64,
     /// Who holds what.
@@ -79,6 +91,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether it says nothing yet of who holds what, nor why not.
+    pub fn is_silent(&self) -> bool {
+        self.waiting || (self.told_ms == 0 && self.fault.is_none())
+    }
+
     /// Has what is told as it was `before` be the same, and not only equal.
     pub fn share(&mut self, before: &Self) {
         if self.claims == before.claims {

@@ -30,11 +30,16 @@ use crate::outbox::Keeper;
 use crate::outbox::encode::infos::{self, Event};
 use crate::outbox::encode::{Identity, Points, samples};
 use crate::outbox::pack::{self, Packer};
+use crate::owners::claim::Scheduler;
 use crate::sensors::{GpuIdentity, GpuSample};
 use crate::telemetry::Telemetry;
 
 /// How often devices are described again, in milliseconds.
 const DESCRIBE_MS: i64 = 60_000;
+
+/// How long, at the start, time is nobody's since schedulers have said nothing yet: less than a state holds, and long enough for a
+/// kubelet that does not answer to have failed.
+const FIRST_WORD: Duration = Duration::from_secs(3);
 
 /// The state of the loop.
 #[derive(Debug)]
@@ -63,8 +68,10 @@ pub struct Node {
     pub(super) missing: bool,
     /// GPUs were sampled once.
     pub(super) sampled: bool,
-    /// Of each scheduler that does not answer, by its place, what holds until it does, and why.
-    pub(super) silent: BTreeMap<usize, (Silence, String)>,
+    /// Of each scheduler that does not answer, what holds until it does, and why.
+    pub(super) silent: BTreeMap<Scheduler, (Silence, String)>,
+    /// How long it is waited for what schedulers, and whoever knows the processes, say first; `None`: they have said it.
+    awaited: Option<tokio::time::Instant>,
     /// What of schedulers' word can't be used.
     pub(super) unclear: BTreeSet<String>,
     pub(super) events: Vec<Event>,
@@ -134,6 +141,7 @@ impl Node {
             missing: false,
             sampled: false,
             silent: BTreeMap::new(),
+            awaited: Some(tokio::time::Instant::now() + FIRST_WORD),
             unclear: BTreeSet::new(),
             events,
             troubles: Troubles::default(),
@@ -294,6 +302,7 @@ impl Node {
         }
         let ends = schedulers::ends(&self.owners.snapshots, &self.owners.devices);
         let mut ticks = Vec::new();
+        let is_early = self.awaits_first_word();
         for sample in samples.iter().filter(|sample| sample.parent.is_none()) {
             let stale = self.is_stale(sample);
             let instances = attribute::weights(sample, &samples, &self.gpus);
@@ -309,8 +318,14 @@ impl Node {
                     }
                 }
                 self.ledger.tick(tick.clone(), self.interval);
+                if is_early {
+                    // A pod would be known by its UID alone, and who holds a GPU without work not at all.
+                    self.ledger.interrupt(&sample.uuid);
+                }
             }
-            ticks.push(tick);
+            if !is_early {
+                ticks.push(tick);
+            }
         }
         self.said.forget(&self.owners.claims, &self.owners.snapshots);
         for GpuSample { uuid, measures, .. } in samples {
@@ -320,6 +335,13 @@ impl Node {
         let ignored = self.ledger.ignored_ticks();
         self.telemetry.ledger_ignored.inc_by(ignored.saturating_sub(self.ignored_ticks));
         self.ignored_ticks = ignored;
+    }
+
+    /// Whether it is waited for the first word of schedulers, or of whoever knows the processes.
+    fn awaits_first_word(&mut self) -> bool {
+        let is_silent = self.owners.ts_ms == 0 || self.owners.snapshots.iter().any(|told| told.is_silent());
+        self.awaited = self.awaited.filter(|until| is_silent && tokio::time::Instant::now() < *until);
+        self.awaited.is_some()
     }
 
     /// Whether what the ledger knows of a GPU would be too old at the next tick.

@@ -21,12 +21,12 @@ pub(super) enum Silence {
 impl Node {
     /// Says when a scheduler ceases to answer, when what it told last ceases to count, and when it answers again.
     pub(super) fn note_schedulers(&mut self, instant_ms: i64) {
-        for (place, told) in self.owners.snapshots.iter().enumerate() {
+        for told in &self.owners.snapshots {
             let holds = if told.expired { Silence::Expired } else { Silence::Counts };
             let now = told.fault.clone().map(|reason| (holds, reason));
             let before = match now.clone() {
-                Some(now) => self.silent.insert(place, now),
-                None => self.silent.remove(&place),
+                Some(now) => self.silent.insert(told.scheduler, now),
+                None => self.silent.remove(&told.scheduler),
             };
             let (kind, message) = match (before, now) {
                 (Some((before, _)), Some((now, _))) if before == now => continue,

@@ -74,6 +74,9 @@ impl Agent {
             Overrides { state_dir: Some(state.to_owned()), node: Some("n1".into()), ..Overrides::default() };
         let mut config = Config::load(None, &overrides).unwrap();
         config.roots.proc = kernel.path();
+        // Those of the machine that this runs on have nothing to do with it.
+        (config.kubernetes.socket, config.slurm.scontrol) =
+            ("/nonexistent/kubelet.sock".into(), "/nonexistent/scontrol".into());
         change(&mut config);
         let (telemetry, health) = (Telemetry::new().unwrap(), Health::default());
         let keeper = Keeper::open(&config.spool_dir, config.spool, telemetry.clone()).unwrap();

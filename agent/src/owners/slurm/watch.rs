@@ -11,7 +11,7 @@ use super::jobs::{Answer, Jobs, Question};
 use super::scontrol::Scontrol;
 use crate::config::{Config, Roots};
 use crate::owners::NodeDevice;
-use crate::owners::claim::Snapshot;
+use crate::owners::claim::{Scheduler, Snapshot};
 use crate::run::clock::now_ms;
 
 /// Where to look, and whom to ask.
@@ -90,6 +90,7 @@ impl SlurmWatch {
             _ = questions.send(question);
         }
         snapshot.waiting = jobs.is_waiting();
+        snapshot.scheduler = Scheduler::Slurm;
         Arc::new(snapshot)
     }
 
