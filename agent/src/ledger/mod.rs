@@ -31,7 +31,7 @@ pub use timeline::{MAX_GAP_MS, Timeline, gap_limit_ms};
 
 /// Most devices, and other streams of samples, that are remembered; those that were not seen for the longest time are
 /// forgotten first. A clock that is wrong for a moment says nothing of how long that is, so time alone forgets nothing.
-const MAX_REMEMBERED: usize = 1_024;
+const MAX_REMEMBERED: usize = 256;
 
 /// A device without a tick has its minutes closed as unmetered after this long, in milliseconds; until then they stay
 /// open, since the counter of its next tick says how much energy they took.
