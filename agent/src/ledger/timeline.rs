@@ -98,6 +98,7 @@ impl Timeline {
     /// Books the time since the last tick and takes over the state of this one. `false`: the tick was ignored.
     pub fn tick(&mut self, tick: Tick, interval: Duration, closed: &mut impl FnMut(ClosedMinute)) -> bool {
         let (now, mut ends) = (tick.instant_ms, std::mem::take(&mut self.ends));
+        self.energy.pass(now);
         if !self.started {
             self.begin(now);
         } else if now < self.covered_ms - MAX_GAP_MS {
