@@ -39,7 +39,7 @@ use contador_agent::owners::kubernetes::{ApiOptions, Kubernetes, Options};
 use contador_agent::owners::slurm::jobs::Jobs;
 use contador_agent::owners::{NodeDevice, ProcessOwners};
 use contador_agent::run::attribute::{self, Known};
-use contador_agent::run::ownership::Ownership;
+use contador_agent::run::ownership::{Given, Ownership};
 use contador_agent::run::said::Said;
 use contador_agent::run::schedulers;
 use contador_agent::sensors::{GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
@@ -145,7 +145,8 @@ impl<'f> Node<'f> {
     fn series(&self, every: Duration, ticks: i64) -> Value {
         let passwd = || "/etc/passwd".into();
         let processes = ProcessOwners::new(self.folder.join("proc"), passwd());
-        let mut owners = Ownership::new(processes, Arc::new(rules()));
+        let rules = Arc::new(rules());
+        let (mut given_by, mut owners) = (Given::new(Arc::clone(&rules)), Ownership::new(processes, rules));
         let mut jobs = Jobs::new("/proc".into(), self.folder.join("cgroup"), passwd(), "n1".into());
         let (mut ledger, mut said) = (Ledger::default(), Said::default());
         let interval = if every.is_zero() { Duration::from_millis(100) } else { every };
@@ -162,17 +163,18 @@ impl<'f> Node<'f> {
             let mut cost = |what, us| costs.entry(what).or_default().push(us);
 
             let start = cpu_us();
-            let known = owners.at(ts_ms, self.pids.clone(), vec![Arc::clone(&snapshot)], Arc::clone(&self.devices));
+            let given = given_by.at(ts_ms, vec![Arc::clone(&snapshot)], Arc::clone(&self.devices));
+            let known = owners.at(ts_ms, self.pids.clone(), &given.snapshots);
             let resolved = cpu_us();
-            assert_eq!(schedulers::ends(&known.snapshots, &known.devices).len(), 0);
-            let known_of = Known { owners: &known.owners, claims: &known.claims, fresh: true };
+            assert_eq!(schedulers::ends(&given.snapshots, &given.devices).len(), 0);
+            let known_of = Known { owners: &known.owners, claims: &given.claims, fresh: true };
             let joined = |sample| {
                 let mut tick = attribute::tick(sample, &[], true, known_of, false).unwrap();
                 said.keep(&mut tick, sample, &[], known_of);
                 tick
             };
             let ticks: Vec<_> = samples.iter().map(joined).collect();
-            said.forget(&known.claims, &known.snapshots);
+            said.forget(&given.claims, &given.snapshots);
             let joined = cpu_us();
             ticks.into_iter().for_each(|tick| ledger.tick(tick, Duration::from_secs(1)));
             ledger.advance(ts_ms);
@@ -182,7 +184,7 @@ impl<'f> Node<'f> {
             cost("join", joined - resolved);
             cost("ledger", booked - joined);
             cost("all of these", booked - start);
-            assert_eq!((known.owners.len(), known.claims.len()), (PROCESSES, GPUS));
+            assert_eq!((known.owners.len(), given.claims.len()), (PROCESSES, GPUS));
             assert!(known.owners.values().all(|owner| owner.department.starts_with("department-")));
 
             let start = cpu_us();

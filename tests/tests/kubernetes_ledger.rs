@@ -6,7 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 #![allow(clippy::large_futures, reason = "a whole node is in each")]
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -414,4 +416,49 @@ async fn pods_are_metered_while_the_api_server_is_away() {
         said.iter().filter(|(at_ms, ..)| *at_ms > 0).map(|(at_ms, kind, _)| (*at_ms, kind.as_str())).collect();
     assert_eq!(after, [(25_000, "scheduler_answers"), (45_000, "scheduler_silent"), (55_000, "scheduler_answers")]);
     assert!(said.iter().all(|(.., message)| !message.contains("nobody holds")), "{said:?}");
+}
+
+/// A process of which nothing can be read for ever holds up who its owner is, and not what Kubernetes says of other GPUs.
+#[tokio::test]
+async fn a_pod_that_has_ended_holds_nothing_while_a_process_hangs() {
+    let cluster = Cluster::replay("ledger", "empty").await;
+    let mut node = Metered::start(cluster, &[(A, ""), (C, SEEN)], |_| {}).await;
+    node.step("started", 1).await;
+    node.rounds(0, 20).await;
+    node.seen(501);
+    let environ = node.kernel.path().join("501/environ");
+    fs::remove_file(&environ).unwrap();
+    assert!(Command::new("mkfifo").arg(&environ).status().unwrap().success());
+    node.rounds(25, 30).await;
+    node.step("completed", 0).await;
+    node.rounds(45, 180).await;
+    let held = [0, 1, 2].map(|minute| node.minute(minute)[A].get("ml/train/main").map_or(0, |row| row[0]));
+    assert!(held[0] > 0, "{held:?}");
+    assert_eq!(held[1..], [0, 0]);
+}
+
+/// Also where a round comes once a minute.
+#[tokio::test]
+async fn the_first_word_is_looked_for_between_rounds() {
+    let [minute] = on_time(async || {
+        let cluster = Cluster::replay("ledger", "silent").await;
+        cluster.kubelet.answer(Manner::Never);
+        let mut node = Metered::begin(cluster, &[(A, ""), (C, "")], |_| {}).await;
+        node.round(0).await;
+        // A machine on which its time has passed is too slow.
+        let is_early = node.told().waiting;
+        node.cluster.kubelet.answer(Manner::Well);
+        node.knows(|told| told.claims.len() == 3 && told.fault.is_none()).await;
+        let looks = async |node: &Metered| {
+            let looks = node.agent.node.first_word();
+            tokio::time::timeout(Duration::from_secs(2), looks).await.is_ok()
+        };
+        let is_looked_for = looks(&node).await;
+        node.round(1_500).await;
+        assert!(!looks(&node).await, "it is found");
+        node.round(60_000).await;
+        node.minutes().filter(|_| is_early && is_looked_for)
+    })
+    .await;
+    assert_eq!(minute[A]["unmetered"][0], 1_500);
 }

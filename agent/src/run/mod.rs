@@ -149,6 +149,7 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
     loop {
         tokio::select! {
             instant_ms = clock.next() => node.tick(instant_ms).await,
+            () = node.first_word() => node.tick(clock::now_ms()).await,
             () = shutdown.cancelled() => break,
         }
         telemetry.ticks.with_label_values(&["missed"]).inc_by(clock.take_missed());

@@ -13,7 +13,7 @@ use super::clock::now_ms;
 use super::gpus::GpuTick;
 use super::inventory::InventoryLog;
 use super::keep::Troubles;
-use super::ownership::OwnersSample;
+use super::ownership::{GivenSample, OwnersSample};
 use super::said::Said;
 use super::schedulers::{End, Schedulers};
 use super::sensors::{NodeSample, Round, Sensors};
@@ -41,6 +41,12 @@ const DESCRIBE_MS: i64 = 60_000;
 /// kubelet that does not answer to have failed.
 const FIRST_WORD: Duration = Duration::from_secs(3);
 
+/// How long who was given what holds, in milliseconds, when it can't be looked at again.
+const GIVEN_HOLDS_MS: i64 = 300_000;
+
+/// How soon it is looked for again: only with an interval that is longer.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
 /// The state of the loop.
 #[derive(Debug)]
 pub struct Node {
@@ -59,7 +65,8 @@ pub struct Node {
     inventory: InventoryLog,
     topology: TopologyWatch,
     serial_numbers: bool,
-    pub(super) owners: OwnersSample,
+    pub(super) given: GivenSample,
+    owners: OwnersSample,
     said: Said,
     described_ms: i64,
     ignored_ticks: u64,
@@ -134,6 +141,7 @@ impl Node {
             inventory: InventoryLog::open(&config.state_dir, config.serial_numbers, &mut events, now_ms()),
             topology: TopologyWatch::new(options.library.clone()),
             serial_numbers: config.serial_numbers,
+            given: GivenSample::default(),
             owners: OwnersSample::default(),
             said: Said::default(),
             described_ms: 0,
@@ -165,6 +173,14 @@ impl Node {
         &self.sensors.schedulers
     }
 
+    /// When it is time to look again for the first word of schedulers; never, when they have said it.
+    pub async fn first_word(&self) {
+        match self.awaited {
+            Some(_) if self.sampled && self.interval > FIRST_LOOK => tokio::time::sleep(FIRST_LOOK).await,
+            _ => std::future::pending().await,
+        }
+    }
+
     /// Says that the agent has started, and keeps what a kill may have taken from the spool.
     pub async fn started(&mut self) {
         self.keep_samples().await;
@@ -184,7 +200,10 @@ impl Node {
         let patience = (self.interval * 4 / 5).min(Duration::from_secs(2));
         let mut round = Round::new(instant_ms, patience, self.telemetry.clone());
         let mut seen = self.sensors.begin(&mut round);
-        // Mostly they are the processes of the last round: so nobody has to be woken for them alone.
+        // Mostly they are the devices and processes of the last round: so nobody has to be woken for them alone.
+        if let Some(late) = self.sensors.given.begin(&mut round) {
+            self.given = late;
+        }
         if let Some(late) = self.sensors.owners.begin(&mut round) {
             self.owners = late;
         }
@@ -207,6 +226,7 @@ impl Node {
             self.latest.sensor(stream, measures, Instant::now(), every);
             self.events.extend(changes.into_iter().map(|change| kernel::event(ts_ms, change)));
         }
+        self.sensors.given.report(&mut round);
         self.sensors.owners.report(&mut round);
         if self.admit("sensors", "sensors", instant_ms) {
             samples::node(&mut points, &round.seen, instant_ms);
@@ -291,6 +311,10 @@ impl Node {
         // make the owners late.
         let deadline = round.deadline.max(tokio::time::Instant::now() + self.interval / 10);
         let pids = pids.into_iter().collect();
+        let is_given = self.sensors.given(&mut self.given, deadline, round).await;
+        if !is_given && instant_ms - self.given.ts_ms > GIVEN_HOLDS_MS {
+            self.given.claims = Arc::default();
+        }
         let fresh = self.sensors.owners_of(pids, &mut self.owners, deadline, round).await;
         let (simulated, samples) = (answer.simulated, answer.samples);
         for sample in &samples {
@@ -300,14 +324,13 @@ impl Node {
                 samples::gpu(points, sample, simulated, described);
             }
         }
-        let ends = schedulers::ends(&self.owners.snapshots, &self.owners.devices);
+        let ends = schedulers::ends(&self.given.snapshots, &self.given.devices);
         let mut ticks = Vec::new();
-        let is_early = self.awaits_first_word();
+        let is_early = self.awaits_first_word(is_given);
         for sample in samples.iter().filter(|sample| sample.parent.is_none()) {
             let stale = self.is_stale(sample);
             let instances = attribute::weights(sample, &samples, &self.gpus);
-            let OwnersSample { owners, claims, .. } = &self.owners;
-            let known = Known { owners, claims, fresh };
+            let known = Known { owners: &self.owners.owners, claims: &self.given.claims, fresh };
             let Some(mut tick) = attribute::tick(sample, &instances, simulated, known, stale) else { continue };
             self.said.keep(&mut tick, sample, &instances, known);
             if self.books() {
@@ -327,7 +350,7 @@ impl Node {
                 ticks.push(tick);
             }
         }
-        self.said.forget(&self.owners.claims, &self.owners.snapshots);
+        self.said.forget(&self.given.claims, &self.given.snapshots);
         for GpuSample { uuid, measures, .. } in samples {
             self.latest.device(&uuid, measures, Instant::now());
         }
@@ -337,9 +360,11 @@ impl Node {
         self.ignored_ticks = ignored;
     }
 
-    /// Whether it is waited for the first word of schedulers, or of whoever knows the processes.
-    fn awaits_first_word(&mut self) -> bool {
-        let is_silent = self.owners.ts_ms == 0 || self.owners.snapshots.iter().any(|told| told.is_silent());
+    /// Whether it is waited for the first word of schedulers (`is_given`: of the devices that there are), or of whoever knows the
+    /// processes.
+    fn awaits_first_word(&mut self, is_given: bool) -> bool {
+        let is_silent = self.given.snapshots.iter().any(|told| told.is_silent());
+        let is_silent = is_silent || !is_given || self.owners.ts_ms == 0;
         self.awaited = self.awaited.filter(|until| is_silent && tokio::time::Instant::now() < *until);
         self.awaited.is_some()
     }

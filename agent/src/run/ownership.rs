@@ -1,8 +1,9 @@
 //! Whose the processes and the devices of this node are at an instant, with who pays for them.
 //!
-//! [`ProcessOwners`] says whose a process is, a scheduler's snapshot who was given a device, and the rules who pays. All of it
-//! runs on the owners' own thread: samples don't wait for it longer than for any other sensor. Most of it is as it was at the
-//! instant before, so what was made of it is kept, and made again only when what it is made of is another:
+//! [`ProcessOwners`] says whose a process is, a scheduler's snapshot who was given a device, and the rules who pays. Both are
+//! sensors: samples don't wait for them longer than for any other, and a process of which nothing can be read for ever does not
+//! have anybody hold a device that a scheduler has taken from him. Most of it is as it was at the instant before, so what
+//! was made of it is kept, and made again only when what it is made of is another:
 //!
 //! | what | is made of |
 //! |---|---|
@@ -22,7 +23,7 @@ use crate::owners::claim::{Named, Snapshot};
 use crate::owners::process::{Owners, is_same};
 use crate::owners::{Identified, NodeDevice, ProcessOwners, mapping};
 
-/// Whose everything was at one instant.
+/// Whose the processes were at one instant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnersSample {
     /// When that was asked, Unix milliseconds.
@@ -31,6 +32,13 @@ pub struct OwnersSample {
     pub pids: Vec<u32>,
     /// The owner of each that exists.
     pub owners: Arc<HashMap<u32, Identified>>,
+}
+
+/// Who was given the devices at one instant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GivenSample {
+    /// When that was asked, Unix milliseconds.
+    pub ts_ms: i64,
     /// Who was given a device, or a part of it, by the device's UUID.
     pub claims: Arc<Claims>,
     /// What that is from: what each scheduler had told.
@@ -39,7 +47,7 @@ pub struct OwnersSample {
     pub devices: Arc<[NodeDevice]>,
 }
 
-/// What was found at the last instant.
+/// Whose the processes were found to be at the last instant.
 #[derive(Debug)]
 pub struct Ownership {
     processes: ProcessOwners,
@@ -47,9 +55,31 @@ pub struct Ownership {
     /// Whose each process is, without who pays.
     found: Owners,
     owners: Arc<HashMap<u32, Identified>>,
-    snapshots: Vec<Arc<Snapshot>>,
-    devices: Arc<[NodeDevice]>,
-    claims: Arc<Claims>,
+}
+
+/// Who was given what at the last instant.
+#[derive(Debug)]
+pub struct Given {
+    rules: Arc<Rules>,
+    last: GivenSample,
+}
+
+impl Given {
+    /// Nothing was told yet.
+    pub fn new(rules: Arc<Rules>) -> Self {
+        Self { rules, last: GivenSample::default() }
+    }
+
+    /// Who was given which of these devices at `ts_ms` (Unix milliseconds), by what schedulers have told last.
+    pub fn at(&mut self, ts_ms: i64, snapshots: Vec<Arc<Snapshot>>, devices: Arc<[NodeDevice]>) -> GivenSample {
+        let is_same = Arc::ptr_eq(&devices, &self.last.devices) && has_same_claims(&snapshots, &self.last.snapshots);
+        let claims = match is_same {
+            true => Arc::clone(&self.last.claims),
+            false => Arc::new(schedulers::claims(&snapshots, &devices, &self.rules)),
+        };
+        self.last = GivenSample { ts_ms, claims, snapshots, devices };
+        self.last.clone()
+    }
 }
 
 impl Ownership {
@@ -60,21 +90,12 @@ impl Ownership {
             rules,
             found: Owners::default(),
             owners: Arc::default(),
-            snapshots: Vec::new(),
-            devices: Arc::default(),
-            claims: Arc::default(),
         }
     }
 
-    /// Whose these processes and devices are at `ts_ms` (Unix milliseconds), by what schedulers have told last.
-    pub fn at(
-        &mut self,
-        ts_ms: i64,
-        pids: Vec<u32>,
-        snapshots: Vec<Arc<Snapshot>>,
-        devices: Arc<[NodeDevice]>,
-    ) -> OwnersSample {
-        let found = self.processes.resolve(&pids, ts_ms, &snapshots);
+    /// Whose these processes are at `ts_ms` (Unix milliseconds), by what schedulers have told last.
+    pub fn at(&mut self, ts_ms: i64, pids: Vec<u32>, snapshots: &[Arc<Snapshot>]) -> OwnersSample {
+        let found = self.processes.resolve(&pids, ts_ms, snapshots);
         if !Arc::ptr_eq(&found, &self.found) {
             let owner = |(pid, named): (&u32, &Arc<Named>)| {
                 let known = self.owners.get(pid).filter(|_| is_same(self.found.get(pid), named));
@@ -83,12 +104,7 @@ impl Ownership {
             self.owners = Arc::new(found.iter().map(owner).collect());
             self.found = found;
         }
-        if !Arc::ptr_eq(&devices, &self.devices) || !has_same_claims(&snapshots, &self.snapshots) {
-            self.claims = Arc::new(schedulers::claims(&snapshots, &devices, &self.rules));
-        }
-        (self.snapshots, self.devices) = (snapshots.clone(), Arc::clone(&devices));
-        let (owners, claims) = (Arc::clone(&self.owners), Arc::clone(&self.claims));
-        OwnersSample { ts_ms, pids, owners, claims, snapshots, devices }
+        OwnersSample { ts_ms, pids, owners: Arc::clone(&self.owners) }
     }
 
     fn payer(&self, named: &Named) -> Identified {
@@ -181,9 +197,27 @@ mod tests {
         format!("3a6f0f0e-1c61-4d5c-9f6b-{pod:012x}")
     }
 
-    fn ownership(proc: &Path) -> Ownership {
-        let config = Config::parse(RULES, Path::new("agent.toml"), &Overrides::default()).unwrap();
-        Ownership::new(ProcessOwners::new(proc.to_owned(), proc.join("passwd")), Arc::clone(&config.rules))
+    /// Both.
+    struct Kept(Given, Ownership);
+
+    impl Kept {
+        fn new(proc: &Path) -> Self {
+            let rules = Config::parse(RULES, Path::new("agent.toml"), &Overrides::default()).unwrap().rules;
+            let processes = ProcessOwners::new(proc.to_owned(), proc.join("passwd"));
+            Self(Given::new(Arc::clone(&rules)), Ownership::new(processes, rules))
+        }
+
+        fn at(
+            &mut self,
+            ts_ms: i64,
+            pids: Vec<u32>,
+            snapshot: Arc<Snapshot>,
+            devices: &Arc<[NodeDevice]>,
+        ) -> (GivenSample, OwnersSample) {
+            let given = self.0.at(ts_ms, vec![snapshot], Arc::clone(devices));
+            let owners = self.1.at(ts_ms, pids, &given.snapshots);
+            (given, owners)
+        }
     }
 
     proptest! {
@@ -191,7 +225,7 @@ mod tests {
         #[test]
         fn what_is_kept_is_what_would_be_found_anew(steps in vec(step(), 1..8)) {
             let proc = tempfile::tempdir().unwrap();
-            let mut kept = ownership(proc.path());
+            let mut kept = Kept::new(proc.path());
             let mut devices: Arc<[NodeDevice]> = Arc::default();
             for (step, second) in steps.iter().zip(0..) {
                 step.write(proc.path());
@@ -199,10 +233,10 @@ mod tests {
                     devices = (0..step.devices).map(gpu).collect();
                 }
                 let pids: Vec<u32> = (1..5).collect();
-                let found = kept.at(second * 1_000, pids.clone(), vec![step.snapshot()], Arc::clone(&devices));
-                let anew = ownership(proc.path()).at(second * 1_000, pids, vec![step.snapshot()], Arc::clone(&devices));
+                let found = kept.at(second * 1_000, pids.clone(), step.snapshot(), &devices);
+                let anew = Kept::new(proc.path()).at(second * 1_000, pids, step.snapshot(), &devices);
                 prop_assert_eq!(&found, &anew);
-                prop_assert_eq!(found.owners.len(), step.processes.len());
+                prop_assert_eq!(found.1.owners.len(), step.processes.len());
             }
         }
     }
@@ -235,24 +269,24 @@ mod tests {
             devices: 1,
         };
         step.write(proc.path());
-        let (mut kept, devices) = (ownership(proc.path()), [gpu(0)].into());
+        let (mut kept, devices) = (Kept::new(proc.path()), [gpu(0)].into());
         let mut at = |second: i64, step: &Step, devices: &Arc<[NodeDevice]>| {
-            kept.at(second * 1_000, vec![1, 2], vec![step.snapshot()], Arc::clone(devices))
+            kept.at(second * 1_000, vec![1, 2], step.snapshot(), devices)
         };
-        let first = at(0, &step, &devices);
+        let (given, first) = at(0, &step, &devices);
         let owner = |sample: &OwnersSample| sample.owners[&1].clone();
         assert_eq!((owner(&first).pod.as_str(), owner(&first).department.as_str()), ("pod-1", "team-0"));
-        assert_eq!(first.claims["GPU-0"], [(Part::Ppm(1), owner(&first))]);
-        assert_eq!(first.claims.len(), 1, "a device that is not known (yet)");
+        assert_eq!(given.claims["GPU-0"], [(Part::Ppm(1), owner(&first))]);
+        assert_eq!(given.claims.len(), 1, "a device that is not known (yet)");
         // Also when the processes are looked up again.
         for second in [1, 2, 31, 62] {
-            let again = at(second, &step, &devices);
-            assert!(Arc::ptr_eq(&again.owners, &first.owners) && Arc::ptr_eq(&again.claims, &first.claims));
+            let (still, again) = at(second, &step, &devices);
+            assert!(Arc::ptr_eq(&again.owners, &first.owners) && Arc::ptr_eq(&still.claims, &given.claims));
         }
         let relabelled = Step { works: [(1, 1)].into(), ..step.clone() };
-        let then = at(63, &relabelled, &devices);
-        assert_eq!((owner(&then).department.as_str(), &then.claims), ("team-1", &first.claims));
+        let (still, then) = at(63, &relabelled, &devices);
+        assert_eq!((owner(&then).department.as_str(), &still.claims), ("team-1", &given.claims));
         let more = [gpu(0), gpu(7)].into();
-        assert_eq!(at(64, &relabelled, &more).claims.len(), 2);
+        assert_eq!(at(64, &relabelled, &more).0.claims.len(), 2);
     }
 }

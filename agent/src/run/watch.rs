@@ -21,7 +21,7 @@ pub(super) enum Silence {
 impl Node {
     /// Says when a scheduler ceases to answer, when what it told last ceases to count, and when it answers again.
     pub(super) fn note_schedulers(&mut self, instant_ms: i64) {
-        for told in &self.owners.snapshots {
+        for told in &self.given.snapshots {
             let holds = if told.expired { Silence::Expired } else { Silence::Counts };
             let now = told.fault.clone().map(|reason| (holds, reason));
             let before = match now.clone() {
@@ -47,7 +47,7 @@ impl Node {
 
     /// Says what of schedulers' word can't be used, each thing once as long as it is so.
     fn note_unclear(&mut self, instant_ms: i64) {
-        let told = self.owners.snapshots.iter().flat_map(|told| &told.unclear);
+        let told = self.given.snapshots.iter().flat_map(|told| &told.unclear);
         if told.clone().count() == self.unclear.len() && told.clone().all(|reason| self.unclear.contains(reason)) {
             return;
         }

@@ -80,7 +80,7 @@ impl Metered {
             change(config);
         });
         let agent = agent.await;
-        let sensors = gpus.iter().map(|(uuid, _)| *uuid).chain(["owners"]).map(str::to_owned).collect();
+        let sensors = gpus.iter().map(|(uuid, _)| *uuid).chain(["schedulers", "owners"]).map(str::to_owned).collect();
         let handed_on = Vec::new();
         let mut node = Self { agent, cluster, simulator, kernel, _state: state, sensors, is_late: false, handed_on };
         let began = Instant::now();

@@ -17,10 +17,11 @@ pub use self::watched::{STUCK_AFTER_MS, Watched};
 use crate::config::Config;
 use crate::crew::Crew;
 use crate::owners::ProcessOwners;
+use crate::owners::claim::Snapshot;
 use crate::run::RunError;
 use crate::run::gpus::{GpuWatch, Release};
 use crate::run::kernel::{KernelSensor, kernel_sensors};
-use crate::run::ownership::{OwnersSample, Ownership};
+use crate::run::ownership::{Given, GivenSample, OwnersSample, Ownership};
 use crate::run::schedulers::Schedulers;
 use crate::sensors::{Change, KernelSample, Measures, NvmlLibrary, SensorTask};
 
@@ -51,6 +52,8 @@ pub struct Sensors {
     node: Vec<Watched<NodeAnswer>>,
     /// Who runs all of them.
     crew: Crew,
+    /// Who was given the GPUs.
+    pub given: Watched<GivenSample>,
     /// Whose the processes on GPUs are.
     pub owners: Watched<OwnersSample>,
     /// Who is asked for more than the processes tell.
@@ -67,23 +70,37 @@ impl Sensors {
         let pids = Arc::new(Mutex::new(Vec::new()));
         let (wanted, crew) = (Arc::clone(&pids), crew.clone());
         let schedulers = Arc::new(Schedulers::start(config)?);
+        let told: Arc<Mutex<Vec<Arc<Snapshot>>>> = Arc::default();
+        let (rules, runs) = (Arc::clone(&config.rules), crew.clone());
+        let (asked, tells) = (Arc::clone(&schedulers), Arc::clone(&told));
+        let given = Watched::new(move || {
+            let (rules, schedulers, told) = (Arc::clone(&rules), Arc::clone(&asked), Arc::clone(&tells));
+            Ok(SensorTask::on(&runs, "schedulers", move || {
+                let mut given = Given::new(rules);
+                move |ts_ms| {
+                    // Before what is told of them.
+                    let devices = schedulers.devices();
+                    let given = given.at(ts_ms, schedulers.snapshots(), devices);
+                    told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&given.snapshots);
+                    given
+                }
+            }))
+        })?;
         let (roots, rules, runs) = (config.roots.clone(), Arc::clone(&config.rules), crew.clone());
-        let asked = Arc::clone(&schedulers);
         let owners = Watched::new(move || {
             let (proc, passwd, wanted) = (roots.proc.clone(), roots.passwd.clone(), Arc::clone(&wanted));
-            let (rules, schedulers) = (Arc::clone(&rules), Arc::clone(&asked));
+            let (rules, told) = (Arc::clone(&rules), Arc::clone(&told));
             Ok(SensorTask::on(&runs, "owners", move || {
                 let mut owners = Ownership::new(ProcessOwners::new(proc, passwd), rules);
                 move |ts_ms| {
                     let pids = wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    // Before what is told of them.
-                    let devices = schedulers.devices();
-                    owners.at(ts_ms, pids, schedulers.snapshots(), devices)
+                    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    owners.at(ts_ms, pids, &told)
                 }
             }))
         })?;
         let gpus = GpuWatch::new(library, config.roots.proc.clone(), release, crew.clone());
-        let mut sensors = Self { gpus, node: Vec::new(), crew, owners, schedulers, pids };
+        let mut sensors = Self { gpus, node: Vec::new(), crew, given, owners, schedulers, pids };
         for KernelSensor { name, every, make } in kernel_sensors(config, &sensors.pids) {
             let crew = sensors.crew.clone();
             let spawn = move || {
@@ -120,7 +137,23 @@ impl Sensors {
         samples
     }
 
-    /// Brings `known` to what it is at this round for these processes and the devices that there are, of which those that the last round had have been asked
+    /// Brings `known` to what it is at this round for the devices that there are; false when it could not be.
+    pub async fn given(&mut self, known: &mut GivenSample, deadline: Instant, round: &mut Round) -> bool {
+        for is_last in [false, true] {
+            let Some(answer) = self.given.collect_until(deadline, round).await else { return false };
+            *known = answer;
+            if known.ts_ms == round.instant_ms && Arc::ptr_eq(&known.devices, &self.schedulers.devices()) {
+                return true;
+            }
+            // There are other devices, or the answer was one of an earlier round.
+            if !is_last {
+                self.given.request(round);
+            }
+        }
+        false
+    }
+
+    /// Brings `known` to what it is at this round for these processes, of which those that the last round had have been asked
     /// for already; false when it could not be, and what was known of them before is all that there is.
     pub async fn owners_of(
         &mut self,
@@ -133,11 +166,10 @@ impl Sensors {
         for is_last in [false, true] {
             let Some(answer) = self.owners.collect_until(deadline, round).await else { return false };
             *known = answer;
-            let is_of_these = Arc::ptr_eq(&known.devices, &self.schedulers.devices());
-            if known.ts_ms == round.instant_ms && is_of_these && pids.iter().all(|pid| known.pids.contains(pid)) {
+            if known.ts_ms == round.instant_ms && pids.iter().all(|pid| known.pids.contains(pid)) {
                 return true;
             }
-            // Some process or device is new, or the answer was one of an earlier round.
+            // Some process is new, or the answer was one of an earlier round.
             if !is_last {
                 self.owners.request(round);
             }
