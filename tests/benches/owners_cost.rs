@@ -1,8 +1,9 @@
 //! What it costs to know whose 200 processes and 8 GPUs are, with 100 pods: CPU time of the thread that works, for a tick.
 //!
 //! The processes are children of this program, two of each pod; they are looked at in a folder that has their real files of
-//! `/proc`, and control groups as a kubelet makes them. A pod was given a replica of a GPU by a kubelet on a socket, and an API
-//! server tells of the pods; both are of this program, on threads of their own. Measured are, each by itself:
+//! `/proc`, and control groups as a kubelet makes them; one in four says by its environment which experiment it is. A pod was
+//! given a replica of a GPU, or one in four of two, by a kubelet on a socket, and an API server tells of the pods, what memory
+//! they ask for, and that ten more have ended; both are of this program, on threads of their own. Measured are, each by itself:
 //!
 //! - `owners`: whose each process is, who was given what, and who pays by 20 rules;
 //! - `join`: the samples of the GPUs joined with that, with who has ended, and with what environments have said;
@@ -33,18 +34,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contador_agent::ledger::Ledger;
-use contador_agent::owners::claim::Snapshot;
+use contador_agent::owners::claim::{Ended, Snapshot};
 use contador_agent::owners::kubernetes::messages::{ContainerDevices, ContainerResources, PodResources};
 use contador_agent::owners::kubernetes::{ApiOptions, Kubernetes, Options};
 use contador_agent::owners::slurm::jobs::Jobs;
-use contador_agent::owners::{NodeDevice, ProcessOwners};
+use contador_agent::owners::{DeviceId, NodeDevice, ProcessOwners};
 use contador_agent::run::attribute::{self, Known};
 use contador_agent::run::ownership::{Given, Ownership};
 use contador_agent::run::said::Said;
-use contador_agent::run::schedulers;
+use contador_agent::run::schedulers::{self, End};
 use contador_agent::sensors::{GpuProcess, GpuSample, Measures, Number, ProcessKind, Reading};
 use contador_schemas::mapping::Rules;
 use contador_schemas::names;
+use contador_schemas::owner::Owner;
 use kube_support::{Api, Kubelet};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -54,6 +56,9 @@ const PROCESSES: usize = 200;
 const PODS: usize = 100;
 const GPUS: usize = 8;
 const JOBS: usize = 8;
+/// One pod in four has replicas of two GPUs.
+const CLAIMS: usize = PODS + PODS / 4;
+const ENDED: usize = 10;
 const START_MS: i64 = 1_790_000_040_000;
 
 fn main() {
@@ -90,7 +95,12 @@ impl Children {
         let mut children = Self(Vec::new());
         for place in 0..PROCESSES {
             let job = (place / (PROCESSES / JOBS)).to_string();
-            children.0.push(Command::new("sleep").arg("3600").env("SLURM_JOB_ID", job).spawn().unwrap());
+            let mut command = Command::new("sleep");
+            command.arg("3600").env("SLURM_JOB_ID", job);
+            if place % 4 == 0 {
+                command.env("CONTADOR_OWNER_EXPERIMENT", format!("run-{}", place % PODS));
+            }
+            children.0.push(command.spawn().unwrap());
         }
         children
     }
@@ -151,8 +161,14 @@ impl<'f> Node<'f> {
         let (mut ledger, mut said) = (Ledger::default(), Said::default());
         let interval = if every.is_zero() { Duration::from_millis(100) } else { every };
         let asked = self.cluster.follow(interval);
-        let snapshot = asked.snapshot();
-        assert_eq!((snapshot.claims.len(), snapshot.works.len()), (PODS, 2 * PODS));
+        let told = asked.snapshot();
+        assert_eq!((told.claims.len(), told.works.len()), (CLAIMS, 2 * PODS));
+        let end = |place: usize| Ended {
+            device: DeviceId::parse(&uuid(place % GPUS)).unwrap(),
+            owner: Owner { namespace: "team-0".into(), pod: format!("over-{place}"), ..Owner::default() },
+            at_ms: START_MS,
+        };
+        let snapshot = Arc::new(Snapshot { ended: (0..ENDED).map(end).collect(), ..Snapshot::clone(&told) });
         let intervals = usize::try_from(ticks).unwrap();
         let asked = std::thread::spawn(move || asked.costs(intervals));
         let mut costs = BTreeMap::<&str, Vec<u64>>::new();
@@ -166,7 +182,7 @@ impl<'f> Node<'f> {
             let given = given_by.at(ts_ms, vec![Arc::clone(&snapshot)], Arc::clone(&self.devices));
             let known = owners.at(ts_ms, self.pids.clone(), &given.snapshots);
             let resolved = cpu_us();
-            assert_eq!(schedulers::ends(&given.snapshots, &given.devices).len(), 0);
+            let ends = schedulers::ends(&given.snapshots, &given.devices);
             let known_of = Known { owners: &known.owners, claims: &given.claims, fresh: true };
             let joined = |sample| {
                 let mut tick = attribute::tick(sample, &[], true, known_of, false).unwrap();
@@ -176,7 +192,12 @@ impl<'f> Node<'f> {
             let ticks: Vec<_> = samples.iter().map(joined).collect();
             said.forget(&given.claims, &given.snapshots);
             let joined = cpu_us();
-            ticks.into_iter().for_each(|tick| ledger.tick(tick, Duration::from_secs(1)));
+            for tick in ticks {
+                for End { device, owner, at_ms } in ends.iter().filter(|end| end.device == tick.device) {
+                    ledger.end(device, device, owner, *at_ms);
+                }
+                ledger.tick(tick, Duration::from_secs(1));
+            }
             ledger.advance(ts_ms);
             ledger.handed_on(ledger.pending().len());
             let booked = cpu_us();
@@ -233,7 +254,7 @@ struct Cluster {
 impl Cluster {
     fn start() -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let kubelet = Kubelet::start(&[("nvidia.com/gpu".to_owned(), (0..PODS).map(replica).collect())].into());
+        let kubelet = Kubelet::start(&[("nvidia.com/gpu".to_owned(), (0..PODS).flat_map(replicas).collect())].into());
         kubelet.list_messages((0..PODS).map(listed).collect());
         let api = runtime.block_on(Api::start(None));
         api.have(&(0..PODS).map(pod).collect::<Vec<_>>());
@@ -253,7 +274,8 @@ impl Cluster {
             let _inside = runtime.enter();
             Kubernetes::start(options)
         };
-        runtime.block_on(kube_support::until(&kubernetes, |told| !told.waiting && told.claims.len() == PODS));
+        kubernetes.set_devices((0..GPUS).map(device).collect());
+        runtime.block_on(kube_support::until(&kubernetes, |told| !told.waiting && told.claims.len() == CLAIMS));
         Followed { runtime, kubernetes, interval }
     }
 }
@@ -276,7 +298,7 @@ impl Followed {
         let mut cost = || {
             let start = cpu_us();
             self.runtime.block_on(async { tokio::time::sleep(self.interval).await });
-            assert_eq!(told.borrow_and_update().claims.len(), PODS);
+            assert_eq!(told.borrow_and_update().claims.len(), CLAIMS);
             cpu_us() - start
         };
         (0..=intervals).map(|_| cost()).collect()
@@ -310,8 +332,11 @@ fn uuid(gpu: usize) -> String {
     format!("GPU-5d5ba0d6-d33d-2b2c-524d-{gpu:012x}")
 }
 
-fn replica(pod: usize) -> String {
-    format!("{}::{}", uuid(pod % GPUS), pod / GPUS)
+/// Of its GPU, and of one in four, of the next one.
+fn replicas(pod: usize) -> Vec<String> {
+    let of = |gpu: usize, number: usize| format!("{}::{number}", uuid(gpu % GPUS));
+    let more = pod.is_multiple_of(4).then(|| of(pod + 1, PODS + pod / GPUS));
+    std::iter::once(of(pod, pod / GPUS)).chain(more).collect()
 }
 
 fn pod(pod: usize) -> Value {
@@ -323,7 +348,10 @@ fn pod(pod: usize) -> Value {
                 "version": "3", "zone": "1"
             }
         },
-        "spec": { "nodeName": "n1" },
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{ "name": "main", "resources": { "limits": { "nvidia.com/gpumem": "4000" } } }]
+        },
         "status": {
             "phase": "Running",
             "containerStatuses": [{
@@ -335,7 +363,8 @@ fn pod(pod: usize) -> Value {
 }
 
 fn listed(pod: usize) -> PodResources {
-    let devices = vec![ContainerDevices { resource_name: "nvidia.com/gpu".into(), device_ids: vec![replica(pod)] }];
+    let device = |id| ContainerDevices { resource_name: "nvidia.com/gpu".into(), device_ids: vec![id] };
+    let devices = replicas(pod).into_iter().map(device).collect();
     let container = ContainerResources { name: "main".into(), devices, dynamic_resources: Vec::new() };
     PodResources { name: format!("pod-{pod}"), namespace: format!("team-{}", pod % 20), containers: vec![container] }
 }
@@ -355,5 +384,5 @@ fn rules() -> Rules {
 }
 
 fn device(gpu: usize) -> NodeDevice {
-    NodeDevice { uuid: uuid(gpu), ..NodeDevice::default() }
+    NodeDevice { uuid: uuid(gpu), memory_bytes: Some(80 << 30), ..NodeDevice::default() }
 }
