@@ -413,4 +413,31 @@ mod tests {
         assert_eq!(said(&mut publisher, NEW_DEVICE * 13), none);
         assert_eq!(said(&mut publisher, NEW_DEVICE * 14), [expected]);
     }
+
+    #[test]
+    fn a_pod_that_was_assigned_two_gpus_has_two_ends() {
+        const A: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
+        const B: &str = "GPU-77777777-d33d-2b2c-524d-9e3d8d2b8a77";
+        let (mut publisher, listings, pods) = publisher(None);
+        let told = Instant::now();
+        let mut given = listing(told);
+        let one = given.allocations[0].clone();
+        let of =
+            |id: &str| Allocation { device: DeviceId::parse(id).unwrap(), ids: vec![format!("{id}-0")], ..one.clone() };
+        given.allocations = Arc::new(vec![of(A), of(B)]);
+        listings.send_replace(given);
+        let text = format!("{A},NVIDIA,1000,0:{B},NVIDIA,1000,0:;");
+        let annotations = [("hami.io/vgpu-devices-allocated".to_owned(), text)].into();
+        let assigned = assigned::assigned(&annotations, &["main".to_owned()], &BTreeMap::new());
+        let living = Pod { started: true, assigned, ..pod("1", "a") };
+        pods.send_modify(|pods| pods.replace(vec![living.clone()]));
+        let mut snapshot = Snapshot::default();
+        publisher.publish(&mut snapshot, told);
+        assert_eq!(snapshot.claims.len(), 2);
+        pods.send_modify(|pods| pods.replace(vec![Pod { ended: true, ended_ms: Some(7), ..living }]));
+        publisher.publish(&mut snapshot, told);
+        let mut ends: Vec<_> = snapshot.ended.iter().map(|end| end.device.to_string()).collect();
+        ends.sort();
+        assert_eq!((snapshot.claims.len(), ends), (0, vec![A.to_owned(), B.to_owned()]));
+    }
 }
