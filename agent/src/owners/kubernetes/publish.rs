@@ -145,16 +145,16 @@ impl Publisher {
         let is_settled = self.join.is_settled() && self.unknown.is_empty();
         if !(is_settled && self.joined.as_ref().is_some_and(|joined| joined.are(&inputs))) {
             let given = assigned::apply(&listing.allocations, &pods);
-            // Also of a list that does not count is kept whose entries are: the kubelet goes on with them.
+            // Also of a list that does not count is kept whose entries are, and what is unclear: the kubelet goes on with them.
             let mut claims = self.join.claims(&given, told, &pods, now);
-            if !counts {
-                claims.clear();
-            }
             let mut ended = self.join.ended().to_vec();
             claims = reserved::share(claims, &pods, &mut ended);
             let mut unclear = BTreeSet::new();
             parts::ask(&mut claims, &given, &pods, &self.requests, &self.devices, &mut unclear);
             note_unknown(&mut self.unknown, &claims, &self.devices, now, &mut unclear);
+            if !counts {
+                claims.clear();
+            }
             if *snapshot.claims != claims {
                 snapshot.claims = claims.into();
             }
@@ -412,6 +412,34 @@ mod tests {
         publisher.devices = [gpu].into();
         assert_eq!(said(&mut publisher, NEW_DEVICE * 13), none);
         assert_eq!(said(&mut publisher, NEW_DEVICE * 14), [expected]);
+    }
+
+    #[test]
+    fn what_is_unclear_stays_so_while_the_kubelet_is_silent() {
+        let (mut publisher, listings, pods) = publisher(None);
+        let told = Instant::now();
+        let mut given = listing(told);
+        let mut one = given.allocations[0].clone();
+        let replica = Allocation { ids: vec!["nvidia0/vgpu1".into()], ..one.clone() };
+        (one.device, one.pod) = (DeviceId::Unknown("gpu-vfio-0".into()), "b".into());
+        given.allocations = Arc::new(vec![replica, one]);
+        listings.send_replace(given.clone());
+        let labels = [(format!("{ANNOTATION}gpu-fraction"), "2".to_owned())].into();
+        pods.send_modify(|pods| pods.replace(vec![Pod { labels, started: true, ..pod("1", "a") }, pod("2", "b")]));
+        publisher.devices = [NodeDevice { uuid: "GPU-1".into(), minor: Some(0), ..NodeDevice::default() }].into();
+        let mut snapshot = Snapshot::default();
+        publisher.publish(&mut snapshot, told);
+        publisher.publish(&mut snapshot, told + NEW_DEVICE);
+        let said = snapshot.unclear.clone();
+        assert_eq!((snapshot.claims.len(), said.len()), (2, 2), "{said:?}");
+        let outage = Some(Outage { since: told, reason: "down".into() });
+        listings.send_replace(Listing { outage, ..given.clone() });
+        publisher.publish(&mut snapshot, told + NEW_DEVICE * 9);
+        assert_eq!((snapshot.claims.len(), snapshot.expired, &snapshot.unclear), (0, true, &said));
+        // It answers: that is not said anew, and a device that is unknown has not been so since now.
+        listings.send_replace(Listing { told: Some((told + NEW_DEVICE * 9, 6)), ..given });
+        publisher.publish(&mut snapshot, told + NEW_DEVICE * 9);
+        assert_eq!((snapshot.claims.len(), snapshot.expired, &snapshot.unclear), (2, false, &said));
     }
 
     #[test]
