@@ -23,7 +23,7 @@ use crate::owners::claim::{Claim, Ended, Named};
 const NEW_POD: Duration = Duration::from_secs(10);
 
 /// How long the end of what the kubelet does not list any more is told: longer than from round to round.
-const TOLD_FOR: Duration = Duration::from_secs(90);
+pub const TOLD_FOR: Duration = Duration::from_secs(90);
 
 /// What was given, to whom: namespace, pod, container, and the kubelet's names for it.
 type Entry = (String, String, String, Vec<String>);

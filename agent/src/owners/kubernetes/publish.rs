@@ -11,7 +11,8 @@ use super::join::Join;
 use super::kubelet::Listing;
 use super::pods::Pods;
 use super::request::Requests;
-use super::{assigned, parts, reserved};
+use super::reserved::Sharers;
+use super::{assigned, parts};
 use crate::owners::claim::{Claim, Snapshot};
 use crate::owners::{DeviceId, NodeDevice};
 
@@ -102,6 +103,7 @@ pub struct Publisher {
     /// The devices of the node; none, until they are said.
     devices: Arc<[NodeDevice]>,
     join: Join,
+    sharers: Sharers,
     /// What the last claims were made of.
     joined: Option<Inputs>,
     /// Of the pods that the last snapshot was made of.
@@ -121,6 +123,7 @@ impl Publisher {
             requests: Requests::new(&[]),
             devices: Arc::default(),
             join: Join::default(),
+            sharers: Sharers::default(),
             joined: None,
             version: None,
             unknown: BTreeMap::new(),
@@ -142,13 +145,12 @@ impl Publisher {
             counts,
         };
         // The same is joined again when time may make something else of it.
-        let is_settled = self.join.is_settled() && self.unknown.is_empty();
+        let is_settled = self.join.is_settled() && self.sharers.is_settled() && self.unknown.is_empty();
         if !(is_settled && self.joined.as_ref().is_some_and(|joined| joined.are(&inputs))) {
             let given = assigned::apply(&listing.allocations, &pods);
             // Also of a list that does not count is kept whose entries are, and what is unclear: the kubelet goes on with them.
             let mut claims = self.join.claims(&given, told, &pods, now);
-            let mut ended = self.join.ended().to_vec();
-            claims = reserved::share(claims, &pods, &mut ended);
+            claims = self.sharers.share(claims, &pods, now);
             let mut unclear = BTreeSet::new();
             parts::ask(&mut claims, &given, &pods, &self.requests, &self.devices, &mut unclear);
             note_unknown(&mut self.unknown, &claims, &self.devices, now, &mut unclear);
@@ -158,7 +160,7 @@ impl Publisher {
             if *snapshot.claims != claims {
                 snapshot.claims = claims.into();
             }
-            snapshot.ended = ended;
+            snapshot.ended = self.join.ended().iter().chain(self.sharers.ended()).cloned().collect();
             snapshot.unclear = unclear.into_iter().take(MAX_UNCLEAR).collect();
             self.joined = Some(inputs);
         }
