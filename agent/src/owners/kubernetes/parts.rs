@@ -33,6 +33,7 @@ pub fn ask(
     for (place, (claim, around)) in claims.iter().zip(&around).enumerate() {
         let owner = &claim.holder.owner;
         let Some(pod) = pods.of_name(&owner.namespace, &owner.pod) else { continue };
+        unclear.extend(pod.unclear.iter().map(|reason| format!("pod {}/{}: {reason}", owner.namespace, owner.pod)));
         let asked: Vec<Asked<'_>> = requests.of(pod, &owner.container).collect();
         let assigned = pod.assigned.get(&owner.container);
         // A device that the node does not know is nobody's yet.
@@ -159,7 +160,7 @@ impl Around<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::assigned::assigned;
+    use super::super::assigned::{Containers, assigned};
     use super::super::pod::{ANNOTATION, Pod};
     use super::*;
     use crate::owners::DeviceId;
@@ -265,7 +266,8 @@ mod tests {
     fn what_was_assigned_counts_like_what_was_asked_for() {
         let text =
             [("hami.io/vgpu-devices-allocated".to_owned(), "nvidia0,NVIDIA,20480,10:nvidia1,NVIDIA,0,0:;".to_owned())];
-        let assigned = assigned(&text.into(), &["main".to_owned()], &Default::default());
+        let main = ["main".to_owned()];
+        let assigned = assigned(&text.into(), Containers { init: &[], main: &main }, &Default::default()).unwrap();
         let pod = Pod { assigned, ..pod("a", &[("main", "nvidia.com/gpucores", "10")], &[]) };
         let given = ["a/main 0 /vgpu0 -", "a/main 1 /vgpu0 200000", "a/main 2 /vgpu0 -"];
         assert_eq!(parts(&given, &[pod]), (vec![250_000, 200_000, 100_000], vec![]));
@@ -282,6 +284,9 @@ mod tests {
             "pod lab/a: gpu-fraction = \"2\" is no part of a GPU, expected more than 0 and at most 1",
         ];
         assert_eq!(unclear, expected);
+        let assigned = Pod { unclear: Some("x can't be read".into()), ..pod("a", &[], &[]) };
+        let (found, unclear) = parts(&["a/main 0 /vgpu0 -", "a/main 1 /vgpu0 -"], &[assigned]);
+        assert_eq!((found, unclear), (vec![0, 0], vec!["pod lab/a: x can't be read".to_owned()]));
         let memory = pod("a", &[("main", "nvidia.com/gpumem", "8k")], &[]);
         let (found, unclear) = parts(&["a/main 2 /vgpu0 -"], &[memory]);
         let expected = "pod lab/a: nvidia.com/gpumem = \"8k\" is a part of its memory, and that of GPU-2 is not known";

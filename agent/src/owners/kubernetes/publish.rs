@@ -213,6 +213,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::allocation::Allocation;
+    use super::super::assigned::Containers;
     use super::super::outage::Outage;
     use super::super::pod::{ANNOTATION, Pod};
     use super::*;
@@ -458,7 +459,8 @@ mod tests {
         listings.send_replace(given);
         let text = format!("{A},NVIDIA,1000,0:{B},NVIDIA,1000,0:;");
         let annotations = [("hami.io/vgpu-devices-allocated".to_owned(), text)].into();
-        let assigned = assigned::assigned(&annotations, &["main".to_owned()], &BTreeMap::new());
+        let containers = Containers { init: &[], main: &["main".to_owned()] };
+        let assigned = assigned::assigned(&annotations, containers, &BTreeMap::new()).unwrap();
         let living = Pod { started: true, assigned, ..pod("1", "a") };
         pods.send_modify(|pods| pods.replace(vec![living.clone()]));
         let mut snapshot = Snapshot::default();
