@@ -45,7 +45,7 @@ impl DeviceId {
     ///
     /// | name | device |
     /// |---|---|
-    /// | `gpu-<minor>` | the GPU |
+    /// | `gpu-<minor>` (since August 2025; before, the number was the driver's index) | the GPU |
     /// | `gpu-<minor>-mig-<profile id>-<start>-<size>` (until 25.8), `gpu-<minor>-mig-<profile>-<profile id>-<start>` (since), such as `gpu-0-mig-1g18gb-19-0` | the MIG instance with that profile and first slice |
     pub fn claimed(name: &str) -> Option<Self> {
         let (minor, rest) = number(name.strip_prefix("gpu-")?)?;

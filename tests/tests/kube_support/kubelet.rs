@@ -159,6 +159,11 @@ fn devices((resource, ids): (&String, &Vec<String>)) -> ContainerDevices {
     ContainerDevices { resource_name: resource.clone(), device_ids: ids.clone() }
 }
 
+/// Each in a message of its own, as a kubelet tells what a container has.
+fn devices_alone((resource, ids): (&String, &Vec<String>)) -> Vec<ContainerDevices> {
+    ids.iter().map(|id| ContainerDevices { resource_name: resource.clone(), device_ids: vec![id.clone()] }).collect()
+}
+
 fn pod(pod: &ListedPod) -> PodResources {
     let claim = |claim: &ListedClaim| DynamicResource {
         claim_name: "claim".into(),
@@ -172,7 +177,7 @@ fn pod(pod: &ListedPod) -> PodResources {
     };
     let container = |container: &ListedContainer| ContainerResources {
         name: container.name.clone(),
-        devices: container.devices.iter().map(devices).collect(),
+        devices: container.devices.iter().flat_map(devices_alone).collect(),
         dynamic_resources: container.claims.iter().map(claim).collect(),
     };
     PodResources {
@@ -222,9 +227,7 @@ impl Service<http::Request<Body>> for Lister {
                 }
                 Manner::Well | Manner::Old | Manner::Partly if path == LIST => {
                     let mut list = state.list.lock().unwrap().clone();
-                    // In another order each time.
-                    let first = state.calls.load(Ordering::SeqCst) % list.pod_resources.len().max(1);
-                    list.pod_resources.rotate_left(first);
+                    turn(&mut list, state.calls.load(Ordering::SeqCst));
                     let codec = ProstCodec::<ListPodResourcesResponse, ListPodResourcesRequest>::default();
                     let lists = Answer(move |_: ListPodResourcesRequest| Ok(list.clone()));
                     Ok(Grpc::new(codec).unary(lists, request).await)
@@ -238,6 +241,19 @@ impl Service<http::Request<Body>> for Lister {
                 Manner::Well | Manner::Old | Manner::Partly => Ok(Status::unimplemented("unknown method").into_http()),
             }
         })
+    }
+}
+
+/// Another order each time, of pods and of what a container has.
+fn turn(list: &mut ListPodResourcesResponse, by: usize) {
+    let pods = &mut list.pod_resources;
+    let first = by % pods.len().max(1);
+    pods.rotate_left(first);
+    for container in pods.iter_mut().flat_map(|pod| &mut pod.containers) {
+        let (devices, claims) = (&mut container.devices, &mut container.dynamic_resources);
+        let (device, claim) = (by % devices.len().max(1), by % claims.len().max(1));
+        devices.rotate_left(device);
+        claims.rotate_left(claim);
     }
 }
 

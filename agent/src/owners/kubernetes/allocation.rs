@@ -181,20 +181,26 @@ fn given<'c>(
 
 /// The device of a resource claim of NVIDIA's driver: by its UUID where the claim or CDI has one, else by its name there
 /// ([`DeviceId::claimed`]). A UUID alone is that of the claim. What has another name is a device that nobody knows, and is not
-/// taken for another one.
+/// taken for another one. The device's own name counts before those of CDI, of which the last one does: the kubelet lists with each
+/// device of a claim those of the devices before it, too.
 fn claimed(claim: &ClaimResource) -> Option<DeviceId> {
-    if claim.driver_name != DRA_DRIVER || claim.device_name.is_empty() {
+    let own = claim.device_name.as_str();
+    if claim.driver_name != DRA_DRIVER || own.is_empty() {
         return None;
     }
-    let cdi = claim.cdi_devices.iter().filter_map(|device| device.name.split_once('=')).map(|(_, name)| name);
-    let names = || std::iter::once(claim.device_name.as_str()).chain(cdi.clone());
+    let named = DeviceId::claimed(own);
+    if named.is_none() && own.starts_with(CLAIMED) {
+        // A kind of device that is not known, such as `gpu-vfio-1`.
+        return Some(DeviceId::Unknown(own.to_owned()));
+    }
+    let cdi = || claim.cdi_devices.iter().rev().filter_map(|device| device.name.split_once('=')).map(|(_, name)| name);
     // Of an instance, CDI may name the GPU, too.
-    let prefixes = if claim.device_name.contains("-mig-") { &["MIG-"][..] } else { &["GPU-", "MIG-"] };
+    let prefixes = if own.contains("-mig-") { &["MIG-"][..] } else { &["GPU-", "MIG-"] };
     let is_named = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    let uuid = names().find_map(|name| DeviceId::parse(name).filter(|_| is_named(name)));
+    let uuid = std::iter::once(own).chain(cdi()).find_map(|name| DeviceId::parse(name).filter(|_| is_named(name)));
     // `claim=<uuid>-gpu-0` in CDI.
-    let place = || names().find_map(|name| DeviceId::claimed(name.get(name.find("gpu-")?..)?));
-    Some(uuid.or_else(place).unwrap_or_else(|| DeviceId::Unknown(claim.device_name.clone())))
+    let place = || cdi().find_map(|name| name.get(name.find(CLAIMED)?..)).and_then(DeviceId::claimed);
+    Some(uuid.or(named).or_else(place).unwrap_or_else(|| DeviceId::Unknown(own.to_owned())))
 }
 
 #[cfg(test)]
@@ -351,6 +357,34 @@ mod tests {
         }];
         let expected = [row("a", "main", "nvidia1", Part::Even), row("a", "main", "nvidia2", Part::Even)];
         assert_eq!(parts(vec![list], &Replicas::default()), expected);
+    }
+
+    #[test]
+    fn each_device_of_a_claim_is_itself() {
+        const OTHER: &str = "GPU-77777777-d33d-2b2c-524d-9e3d8d2b8a77";
+        let claim = |device: &str, cdi: &[String]| ClaimResource {
+            cdi_devices: cdi.iter().map(|name| CdiDevice { name: name.clone() }).collect(),
+            driver_name: DRA_DRIVER.to_owned(),
+            pool_name: "n1".to_owned(),
+            device_name: device.to_owned(),
+        };
+        let named = |device: &str, cdi: &[String]| claimed(&claim(device, cdi)).map(|device| device.to_string());
+        // With each are those of the devices before it.
+        let uuids = [GPU, OTHER].map(|uuid| format!("nvidia.com/gpu={uuid}"));
+        assert_eq!(named("gpu-0", &uuids[..1]).as_deref(), Some(GPU));
+        assert_eq!(named("gpu-1", &uuids).as_deref(), Some(OTHER));
+        assert_eq!(named(GPU, &uuids).as_deref(), Some(GPU), "its own name is first");
+        let names = |device: &str| {
+            let name = |name: &str| format!("k8s.gpu.nvidia.com/claim=dab5ab50-d59a-42a6-af16-cfd4628c0f7a-{name}");
+            ["gpu-0", device].map(name)
+        };
+        assert_eq!(named("gpu-1", &names("gpu-1")).as_deref(), Some("nvidia1"));
+        assert_eq!(named("renamed", &names("gpu-1")).as_deref(), Some("nvidia1"));
+        // One for a virtual machine, of which only its name is known.
+        for (device, last) in [("gpu-vfio-1", "gpu-vfio-1"), ("renamed", "gpu-vfio-1"), ("gpu-vfio-1", "gpu-1")] {
+            assert_eq!(claimed(&claim(device, &names(last))), Some(DeviceId::Unknown(device.into())));
+        }
+        assert_eq!(claimed(&claim("gpu-vfio-1", &uuids)), Some(DeviceId::Unknown("gpu-vfio-1".into())));
     }
 
     proptest! {

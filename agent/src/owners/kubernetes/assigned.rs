@@ -6,7 +6,7 @@
 //!
 //! | annotation | says | source |
 //! |---|---|---|
-//! | `hami.io/vgpu-devices-allocated`, `volcano.sh/vgpu-ids-new` | by container, in the pod's order, each ended by `;` (Volcano: `;` between them): its devices, each ended by `:`: UUID, vendor, MiB of memory, percent of the multiprocessors | Project-HAMi/HAMi, `docs/develop/protocol.md` |
+//! | `hami.io/vgpu-devices-allocated`, `volcano.sh/vgpu-ids-new` | by container, in the pod's order, in newer versions of HAMi those that set it up first, each ended by `;` (Volcano: `;` between them): its devices, each ended by `:`: UUID, vendor, MiB of memory, percent of the multiprocessors | Project-HAMi/HAMi, `docs/develop/protocol.md` |
 //! | `ALIYUN_COM_GPU_MEM_IDX` | the minor number of the GPU of all containers with a limit of `aliyun.com/gpu-mem` | AliyunContainerService/gpushare-device-plugin, `pkg/gpu/nvidia` |
 
 use std::borrow::Cow;
@@ -29,6 +29,9 @@ const GPUSHARE: &str = "aliyun.com/gpu-mem";
 /// Most devices of one container.
 const MAX_DEVICES: usize = 64;
 
+/// Most characters of an annotation that are shown.
+const MAX_SHOWN: usize = 128;
+
 /// One million parts are a device.
 const WHOLE_PPM: u128 = 1_000_000;
 
@@ -43,31 +46,66 @@ pub struct Assigned {
     percent: u64,
 }
 
-/// What annotations say that was assigned to containers of these names, which are in the pod's order, with their limits.
-/// What can't be read says nothing.
-pub fn assigned(
-    annotations: &BTreeMap<String, String>,
-    containers: &[String],
-    limits: &BTreeMap<String, BTreeMap<String, String>>,
-) -> BTreeMap<String, Vec<Assigned>> {
-    let by_container = BY_CONTAINER.iter().find_map(|name| listed(annotations.get(*name)?, containers));
-    by_container.unwrap_or_else(|| {
-        let minor = annotations.get(BY_POD).and_then(|minor| minor.trim().parse().ok());
-        let Some(minor) = minor else { return BTreeMap::new() };
-        let device = DeviceId::Node { minor, gpu_instance: None };
-        let asking = limits.iter().filter(|(_, limits)| limits.contains_key(GPUSHARE));
-        asking.map(|(name, _)| (name.clone(), vec![Assigned { device: device.clone(), mib: 0, percent: 0 }])).collect()
-    })
+/// The containers of a pod, in its order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Containers<'c> {
+    /// Those that set it up.
+    pub init: &'c [String],
+    /// Those that do its work.
+    pub main: &'c [String],
 }
 
-fn listed<'t>(text: &'t str, containers: &[String]) -> Option<BTreeMap<String, Vec<Assigned>>> {
-    let text = text.trim();
-    let split =
-        |text: &'t str| Some(text.split(';').collect::<Vec<_>>()).filter(|lists| lists.len() == containers.len());
+/// What annotations say that was assigned to these containers, which have these limits.
+///
+/// # Errors
+/// What is there and can't be read.
+pub fn assigned(
+    annotations: &BTreeMap<String, String>,
+    containers: Containers<'_>,
+    limits: &BTreeMap<String, BTreeMap<String, String>>,
+) -> Result<BTreeMap<String, Vec<Assigned>>, String> {
+    let told = |name: &'static str| {
+        let text = annotations.get(name)?.trim();
+        (!text.is_empty()).then_some((name, text))
+    };
+    let mut faults = Vec::new();
+    for (name, text) in BY_CONTAINER.into_iter().filter_map(told) {
+        match listed(text, containers) {
+            Some(found) => return Ok(found),
+            None => faults.push(unreadable(name, text, "UUID, vendor, MiB and percent of each GPU of each container")),
+        }
+    }
+    if let Some((name, text)) = told(BY_POD) {
+        match text.parse() {
+            Ok(minor) => return Ok(asking(minor, limits)),
+            Err(_) => faults.push(unreadable(name, text, "the minor number of a GPU")),
+        }
+    }
+    if faults.is_empty() { Ok(BTreeMap::new()) } else { Err(faults.join("; ")) }
+}
+
+fn unreadable(name: &str, text: &str, expected: &str) -> String {
+    let shown: String = text.chars().take(MAX_SHOWN).collect();
+    format!("{name} = {shown:?} can't be read, expected {expected}: what the kubelet says counts")
+}
+
+/// All containers with a limit of gpushare's were assigned the GPU of this minor number.
+fn asking(minor: u32, limits: &BTreeMap<String, BTreeMap<String, String>>) -> BTreeMap<String, Vec<Assigned>> {
+    let device = DeviceId::Node { minor, gpu_instance: None };
+    let asking = limits.iter().filter(|(_, limits)| limits.contains_key(GPUSHARE));
+    asking.map(|(name, _)| (name.clone(), vec![Assigned { device: device.clone(), mib: 0, percent: 0 }])).collect()
+}
+
+fn listed(text: &str, containers: Containers<'_>) -> Option<BTreeMap<String, Vec<Assigned>>> {
+    let Containers { init, main } = containers;
     // HAMi ends each list with a semicolon; Volcano has them between.
-    let lists = text.strip_suffix(';').and_then(split).or_else(|| split(text))?;
+    let (lists, names) = [text.strip_suffix(';'), Some(text)].into_iter().flatten().find_map(|text| {
+        let lists: Vec<&str> = text.split(';').collect();
+        let of = [&[], init].into_iter().find(|init| lists.len() == init.len() + main.len())?;
+        Some((lists, of.iter().chain(main)))
+    })?;
     let mut found = BTreeMap::new();
-    for (name, list) in containers.iter().zip(lists) {
+    for (name, list) in names.zip(lists) {
         let devices = list.split(':').filter(|device| !device.is_empty()).take(MAX_DEVICES).map(device);
         let devices: Vec<Assigned> = devices.collect::<Option<_>>()?;
         if !devices.is_empty() {
@@ -161,12 +199,18 @@ mod tests {
 
     /// Each container's devices, with MiB and percent.
     fn found(annotation: (&str, &str), containers: &[&str]) -> Vec<String> {
+        told(annotation, &[], containers).unwrap_or_default()
+    }
+
+    fn told(annotation: (&str, &str), init: &[&str], main: &[&str]) -> Result<Vec<String>, String> {
         let annotations = [(annotation.0.to_owned(), annotation.1.to_owned())].into();
         let limits = [("main".to_owned(), [(GPUSHARE.to_owned(), "4".to_owned())].into())].into();
         let say = |(name, devices): (String, Vec<Assigned>)| {
             devices.into_iter().map(move |of| format!("{name} {} {} {}", of.device, of.mib, of.percent))
         };
-        assigned(&annotations, &names(containers), &limits).into_iter().flat_map(say).collect()
+        let (init, main) = (names(init), names(main));
+        let found = assigned(&annotations, Containers { init: &init, main: &main }, &limits)?;
+        Ok(found.into_iter().flat_map(say).collect())
     }
 
     #[test]
@@ -193,6 +237,46 @@ mod tests {
             }
         }
         assert!(found((BY_CONTAINER[0], &one), &["main", "side", "more"]).is_empty(), "that is of another pod");
+    }
+
+    #[test]
+    fn containers_that_set_a_pod_up_may_be_in_the_list_too() {
+        let (hami, volcano) = (BY_CONTAINER[0], BY_CONTAINER[1]);
+        let (a, b) = (format!("{A},NVIDIA,3000,30:"), format!("{B},NVIDIA,1,1:"));
+        let (of_a, of_b) = (|name: &str| format!("{name} {A} 3000 30"), |name: &str| format!("{name} {B} 1 1"));
+        for (key, text, expected) in [
+            (hami, format!(";{a};"), vec![of_a("main")]),
+            (hami, format!("{b};{a};"), vec![of_a("main"), of_b("setup")]),
+            // As before: those alone that do the work.
+            (hami, format!("{a};"), vec![of_a("main")]),
+            (volcano, a.clone(), vec![of_a("main")]),
+            (volcano, format!("{b};{a}"), vec![of_a("main"), of_b("setup")]),
+        ] {
+            assert_eq!(told((key, &text), &["setup"], &["main"]), Ok(expected), "{text}");
+        }
+        assert_eq!(told((volcano, &format!("{a};")), &["setup"], &["main", "side"]), Ok(vec![of_a("main")]));
+        assert!(told((hami, &format!("{a};;;")), &["setup"], &["main"]).is_err(), "that is of another pod");
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_said() {
+        let mig = format!("{A}[0-1],NVIDIA,3000,30:;");
+        let expected = format!(
+            "hami.io/vgpu-devices-allocated = \"{mig}\" can't be read, expected UUID, vendor, MiB and percent of each GPU of each \
+             container: what the kubelet says counts"
+        );
+        assert_eq!(told((BY_CONTAINER[0], &mig), &[], &["main"]), Err(expected));
+        let expected = "ALIYUN_COM_GPU_MEM_IDX = \"-1\" can't be read, expected the minor number of a GPU: what the kubelet says counts";
+        assert_eq!(told((BY_POD, "-1"), &[], &["main"]), Err(expected.to_owned()));
+        let long = told((BY_POD, &"x".repeat(200_000)), &[], &["main"]).unwrap_err();
+        assert!(long.len() < 300, "{}", long.len());
+        for nothing in ["", " ", ";"] {
+            assert_eq!(told((BY_CONTAINER[0], nothing), &[], &["main"]), Ok(vec![]), "{nothing:?}");
+        }
+        // One that can be read is enough.
+        let annotations =
+            [(BY_CONTAINER[0], mig), (BY_POD, "3".to_owned())].map(|(name, text)| (name.to_owned(), text));
+        assert!(assigned(&annotations.into(), Containers::default(), &BTreeMap::new()).is_ok());
     }
 
     #[test]
@@ -270,8 +354,9 @@ mod tests {
             let containers: Vec<String> = (0..count).map(|place| format!("c{place}")).collect();
             for key in [BY_CONTAINER[0], BY_POD] {
                 let annotations = [(key.to_owned(), text.clone())].into();
-                let found = assigned(&annotations, &containers, &BTreeMap::new());
-                prop_assert!(found.len() <= count);
+                let (init, main) = containers.split_at(count / 2);
+                let found = assigned(&annotations, Containers { init, main }, &BTreeMap::new());
+                prop_assert!(found.is_err() || found.is_ok_and(|found| found.len() <= count));
             }
         }
     }

@@ -9,6 +9,7 @@
 //! does since Kubernetes 1.34, and when the API server has forgotten it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::time::{Duration, Instant};
 
 use contador_schemas::owner::Owner;
@@ -22,7 +23,7 @@ use crate::owners::claim::{Claim, Ended, Named};
 const NEW_POD: Duration = Duration::from_secs(10);
 
 /// How long the end of what the kubelet does not list any more is told: longer than from round to round.
-const TOLD_FOR: Duration = Duration::from_secs(90);
+pub const TOLD_FOR: Duration = Duration::from_secs(90);
 
 /// What was given, to whom: namespace, pod, container, and the kubelet's names for it.
 type Entry = (String, String, String, Vec<String>);
@@ -50,7 +51,8 @@ struct Known {
     unknown: Option<Instant>,
     /// In which list another pod of its name was first known to have started.
     followed: Option<u64>,
-    device: DeviceId,
+    /// What it is of: a scheduler may have assigned several devices for the same names, and may say later which ones.
+    devices: Vec<DeviceId>,
     /// When its pod ended, Unix milliseconds.
     ended_ms: Option<i64>,
     /// Since when the kubelet does not list it.
@@ -76,18 +78,18 @@ impl Join {
         // When the latest one of a pod's name came.
         let mut latest = HashMap::<(&str, &str), u64>::new();
         for (allocation, entry) in allocations.iter().zip(&entries) {
-            let device = allocation.device.clone();
-            let new =
-                Known { came: lists, uid: None, unknown: None, followed: None, device, ended_ms: None, left: None };
-            let known = self.known.entry(entry.clone()).or_insert_with(|| new.clone());
+            let known = self.known.entry(entry.clone()).or_insert_with(|| Known::new(lists));
             if known.left.is_some() {
-                *known = new;
-            } else if known.device != allocation.device {
-                // Which one it is was told later.
-                known.device.clone_from(&allocation.device);
+                *known = Known::new(lists);
             }
             let came = known.came;
-            first.entry(entry).or_insert(allocation.entry);
+            if let Slot::Vacant(slot) = first.entry(entry) {
+                slot.insert(allocation.entry);
+                known.devices.clear();
+            }
+            if !known.devices.contains(&allocation.device) {
+                known.devices.push(allocation.device.clone());
+            }
             let latest = latest.entry((&allocation.namespace, &allocation.pod)).or_insert(came);
             *latest = came.max(*latest);
         }
@@ -104,7 +106,7 @@ impl Join {
                 claims.push(Claim { device: allocation.device.clone(), part: allocation.part, holder });
             }
         }
-        self.ended = self.known.iter().filter_map(|(entry, known)| known.ended(entry)).collect();
+        self.ended = self.known.iter().flat_map(|(entry, known)| known.ended(entry)).collect();
         claims
     }
 
@@ -121,6 +123,12 @@ impl Join {
 }
 
 impl Known {
+    /// First seen in this list.
+    fn new(came: u64) -> Self {
+        let devices = Vec::new();
+        Self { came, uid: None, unknown: None, followed: None, devices, ended_ms: None, left: None }
+    }
+
     /// Who holds what the entry says; `is_outdated` when another one of the same pod's name has come later.
     fn holder(
         &mut self,
@@ -152,10 +160,18 @@ impl Known {
     }
 
     /// Who had what the entry says until the end of its pod.
-    fn ended(&self, (namespace, pod, container, _): &Entry) -> Option<Ended> {
-        let owner =
-            Owner { namespace: namespace.clone(), pod: pod.clone(), container: container.clone(), ..Owner::default() };
-        Some(Ended { device: self.device.clone(), owner, at_ms: self.ended_ms? })
+    fn ended(&self, (namespace, pod, container, _): &Entry) -> impl Iterator<Item = Ended> {
+        let end = |(at_ms, device): (i64, &DeviceId)| Ended {
+            device: device.clone(),
+            owner: Owner {
+                namespace: namespace.clone(),
+                pod: pod.clone(),
+                container: container.clone(),
+                ..Owner::default()
+            },
+            at_ms,
+        };
+        self.ended_ms.into_iter().flat_map(|at_ms| self.devices.iter().map(move |device| (at_ms, device))).map(end)
     }
 
     /// Takes that the kubelet does not list the entry; whether the end of its pod, which may be told yet, still matters.
@@ -337,6 +353,23 @@ mod tests {
         assert_eq!(claims(&mut join, &list, &rest, now), ["nvidia1 b/main 2"]);
         rest.outage = Some(Outage::now("down".into()));
         assert_eq!(claims(&mut join, &list, &rest, now + NEW_POD * 9), ["nvidia1 b/main 2"]);
+    }
+
+    #[test]
+    fn names_of_several_devices_have_an_end_of_each() {
+        let of = |minor| Allocation { ids: vec!["GPU-1-0".into(), "GPU-2-0".into()], ..given(0, "a", "main", minor) };
+        let (mut join, now) = (Join::default(), Instant::now());
+        assert_eq!(claims(&mut join, &[of(0)], &pods(&[pod("1", "a")]), now), ["nvidia0 a/main 1"]);
+        // Then it is told which ones they are.
+        let list = [of(2), of(1)];
+        let expected = ["nvidia2 a/main 1", "nvidia1 a/main 1"];
+        assert_eq!(claims(&mut join, &list, &pods(&[pod("1", "a")]), now), expected);
+        let over = pods(&[Pod { ended: true, ended_ms: Some(7), ..pod("1", "a") }]);
+        for list in [&list[..], &[]] {
+            assert!(claims(&mut join, list, &over, now).is_empty());
+            let ended: Vec<_> = join.ended().iter().map(|end| (end.device.to_string(), end.at_ms)).collect();
+            assert_eq!(ended, [("nvidia2".to_owned(), 7), ("nvidia1".to_owned(), 7)]);
+        }
     }
 
     #[test]

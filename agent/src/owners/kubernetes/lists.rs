@@ -1,7 +1,9 @@
 //! The kubelet's lists: read when one says something else than the one before.
 //!
 //! A kubelet tells everything at each question, and pods in another order each time. So what came of each pod is compared as it
-//! came, in whatever order, and is decoded only when the list is another one.
+//! came, in whatever order, and is decoded only when the list is another one. Within a container, a kubelet tells each device in a
+//! message of its own, in the order of a map, which is another one each time, too: what was decoded is brought into one order, so
+//! that the same list makes the same allocations.
 
 use std::sync::Arc;
 
@@ -68,7 +70,10 @@ impl Lists {
 
     fn read(&mut self, pods: &[Bytes]) -> Result<(), String> {
         let decode = |pod: &Bytes| PodResources::decode(pod.clone());
-        let pod_resources = pods.iter().map(decode).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        let decoded: Result<Vec<PodResources>, _> = pods.iter().map(decode).collect();
+        let mut pod_resources = decoded.map_err(|error| error.to_string())?;
+        pod_resources.iter_mut().for_each(sort);
+        pod_resources.sort_unstable();
         let found = allocations(&ListPodResourcesResponse { pod_resources }, &self.replicas, &self.resources)?;
         self.reads += 1;
         // What is the same stays the same, in the same place.
@@ -89,9 +94,19 @@ impl Lists {
     }
 }
 
+/// Brings what each container has into one order. That of the names that one device has says something, and stays.
+fn sort(pod: &mut PodResources) {
+    for container in &mut pod.containers {
+        container.devices.iter_mut().for_each(|devices| devices.device_ids.sort_unstable());
+        container.devices.sort_unstable();
+        container.dynamic_resources.iter_mut().for_each(|claim| claim.claim_resources.sort_unstable());
+        container.dynamic_resources.sort_unstable();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::messages::{ContainerDevices, ContainerResources};
+    use super::super::messages::{ClaimResource, ContainerDevices, ContainerResources, DynamicResource};
     use super::*;
     use crate::owners::claim::Part;
 
@@ -148,5 +163,46 @@ mod tests {
         assert_eq!(told(&lists), before);
         lists.take(list(&[])).unwrap();
         assert_eq!(told(&lists), []);
+    }
+
+    #[test]
+    fn devices_of_a_container_come_in_any_order() {
+        const OTHER: &str = "GPU-77777777-d33d-2b2c-524d-9e3d8d2b8a77";
+        let claim = |name: &&str| ClaimResource {
+            driver_name: "gpu.nvidia.com".into(),
+            device_name: (*name).to_owned(),
+            ..ClaimResource::default()
+        };
+        let listed = |ids: &[&str], claims: &[&str], split: usize| {
+            let one = |id: &&str| ContainerDevices {
+                resource_name: "nvidia.com/gpu".into(),
+                device_ids: vec![(*id).to_owned()],
+            };
+            let claims = [&claims[..split], &claims[split..]].map(|names| DynamicResource {
+                claim_resources: names.iter().map(claim).collect(),
+                ..DynamicResource::default()
+            });
+            let container = ContainerResources {
+                name: "main".into(),
+                devices: ids.iter().map(one).collect(),
+                dynamic_resources: claims.into(),
+            };
+            PodResources { name: "a".into(), namespace: "lab".into(), containers: vec![container] }
+        };
+        let list = |pods: Vec<PodResources>| {
+            let list = ListPodResourcesResponse { pod_resources: pods };
+            RawListPodResourcesResponse::decode(list.encode_to_vec().as_slice()).unwrap()
+        };
+        let mut lists = Lists::new(Resources::new(&[]));
+        // Two of the same name: the pod, and the one before it.
+        let (before, after) = (listed(&[GPU, OTHER], &["gpu-2", "gpu-3", "gpu-1"], 2), listed(&[OTHER], &["gpu-4"], 0));
+        lists.take(list(vec![before, after])).unwrap();
+        let allocations = Arc::clone(lists.allocations());
+        assert_eq!(allocations.len(), 7);
+        let (before, after) = (listed(&[OTHER, GPU], &["gpu-1", "gpu-3", "gpu-2"], 1), listed(&[OTHER], &["gpu-4"], 0));
+        lists.take(list(vec![after, before])).unwrap();
+        assert!(Arc::ptr_eq(&allocations, lists.allocations()), "the same was told: {:?}", lists.allocations());
+        lists.take(list(vec![listed(&[OTHER], &["gpu-4"], 0)])).unwrap();
+        assert_eq!(lists.allocations().len(), 2);
     }
 }

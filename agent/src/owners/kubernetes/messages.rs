@@ -31,7 +31,7 @@ pub struct RawListPodResourcesResponse {
 }
 
 /// What a pod has.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, Eq, Ord, PartialEq, PartialOrd, prost::Message)]
 pub struct PodResources {
     /// The pod's name. Its UID is not told.
     #[prost(string, tag = "1")]
@@ -45,7 +45,7 @@ pub struct PodResources {
 }
 
 /// What a container has.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, Eq, Ord, PartialEq, PartialOrd, prost::Message)]
 pub struct ContainerResources {
     /// The container's name.
     #[prost(string, tag = "1")]
@@ -60,7 +60,7 @@ pub struct ContainerResources {
 }
 
 /// Devices of one resource.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, Eq, Ord, PartialEq, PartialOrd, prost::Message)]
 pub struct ContainerDevices {
     /// The resource, such as `nvidia.com/gpu`.
     #[prost(string, tag = "1")]
@@ -71,7 +71,7 @@ pub struct ContainerDevices {
 }
 
 /// What one resource claim gives.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, Eq, Ord, PartialEq, PartialOrd, prost::Message)]
 pub struct DynamicResource {
     /// The claim's name.
     #[prost(string, tag = "2")]
@@ -85,7 +85,7 @@ pub struct DynamicResource {
 }
 
 /// A device of a resource claim.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, Eq, Ord, PartialEq, PartialOrd, prost::Message)]
 pub struct ClaimResource {
     /// Its devices by the Container Device Interface.
     #[prost(message, repeated, tag = "1")]
@@ -102,7 +102,7 @@ pub struct ClaimResource {
 }
 
 /// A device of the Container Device Interface.
-#[derive(Clone, PartialEq, prost::Message)]
+#[derive(Clone, Eq, Ord, PartialEq, PartialOrd, prost::Message)]
 pub struct CdiDevice {
     /// The whole name, such as `k8s.gpu.nvidia.com/device=gpu-0`.
     #[prost(string, tag = "1")]

@@ -4,15 +4,18 @@
 //!   counts. Who has half of the replicas keeps others from half of the device, and so does who asks for half of its memory.
 //! - What a scheduler has [assigned](super::assigned) counts likewise.
 //! - A device that was given whole, and is no replica, is its container's alone, whatever the pod says: nobody else has the rest.
-//!   Where pods share the claim on it, what they ask for counts.
+//!   Where several containers share the claim on it, what they ask for is their weight, and together they have all of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::allocation::Allocation;
 use super::pods::Pods;
 use super::request::{Asked, Requests};
-use crate::owners::NodeDevice;
 use crate::owners::claim::{Claim, Part};
+use crate::owners::{DeviceId, NodeDevice};
+
+/// One million parts are a device.
+const WHOLE_PPM: u64 = 1_000_000;
 
 /// Has each of `claims` have the part that was asked for. What can't be used goes to `unclear`.
 pub fn ask(
@@ -23,16 +26,19 @@ pub fn ask(
     devices: &[NodeDevice],
     unclear: &mut BTreeSet<String>,
 ) {
+    let around = around(claims, devices);
+    let whole: BTreeSet<Given<'_>> = allocations.iter().filter(|given| given.is_whole()).map(given).collect();
     let mut parts = Vec::new();
-    for (place, claim) in claims.iter().enumerate() {
+    let mut shared = BTreeMap::<&str, Vec<usize>>::new();
+    for (place, (claim, around)) in claims.iter().zip(&around).enumerate() {
         let owner = &claim.holder.owner;
         let Some(pod) = pods.of_name(&owner.namespace, &owner.pod) else { continue };
+        unclear.extend(pod.unclear.iter().map(|reason| format!("pod {}/{}: {reason}", owner.namespace, owner.pod)));
         let asked: Vec<Asked<'_>> = requests.of(pod, &owner.container).collect();
         let assigned = pod.assigned.get(&owner.container);
         // A device that the node does not know is nobody's yet.
         let is_asked = |_: &&NodeDevice| !asked.is_empty() || assigned.is_some();
-        let Some(device) = claim.device.on(devices).filter(is_asked) else { continue };
-        let around = Around::of(place, claims, device, devices);
+        let Some(device) = around.device.filter(is_asked) else { continue };
         let assigned = assigned.into_iter().flatten().filter(|assigned| assigned.device == claim.device);
         let mut most = assigned.map(|assigned| assigned.part(device.memory_bytes)).max();
         for asked in asked {
@@ -47,18 +53,58 @@ pub fn ask(
             }
         }
         let Some(ppm) = most.filter(|ppm| *ppm > 0) else { continue };
-        if around.holders > 1 || !is_whole(claim, allocations) {
+        let is_whole = whole.contains(&(&owner.namespace, &owner.pod, &owner.container, &claim.device));
+        if around.holders > 1 || !is_whole {
             let told = if let Part::Ppm(told) = claim.part { told } else { 0 };
             parts.push((place, Part::Ppm(ppm.max(told))));
+        }
+        if is_whole && around.holders > 1 {
+            shared.entry(&device.uuid).or_default();
+        }
+    }
+    for (place, device) in around.iter().enumerate().filter_map(|(place, around)| Some((place, around.device?))) {
+        if let Some(places) = shared.get_mut(device.uuid.as_str()) {
+            places.push(place);
         }
     }
     for (place, part) in parts {
         claims[place].part = part;
     }
+    for places in shared.values() {
+        fill(claims, places);
+    }
+}
+
+/// Has those who were given a whole device together have all of it, each by the weight of what he asks for. Who has an even part
+/// has what the others leave, anyway.
+fn fill(claims: &mut [Claim], places: &[usize]) {
+    let ppm = |place: &usize| if let Part::Ppm(ppm) = claims[*place].part { Some(u64::from(ppm)) } else { None };
+    let Some(asked) = places.iter().map(ppm).collect::<Option<Vec<u64>>>() else { return };
+    let sum: u64 = asked.iter().sum();
+    if sum >= WHOLE_PPM || sum == 0 {
+        return;
+    }
+    let mut before = 0;
+    for (place, asked) in places.iter().zip(asked) {
+        let edge = |asked: u64| asked * WHOLE_PPM / sum;
+        let part = edge(before + asked) - edge(before);
+        before += asked;
+        claims[*place].part = u32::try_from(part).map_or(Part::Even, Part::Ppm);
+    }
+}
+
+/// Namespace, pod, container and device.
+type Given<'g> = (&'g String, &'g String, &'g String, &'g DeviceId);
+
+fn given(allocation: &Allocation) -> Given<'_> {
+    let Allocation { namespace, pod, container, device, .. } = allocation;
+    (namespace, pod, container, device)
 }
 
 /// What else is held, as seen from one claim.
-struct Around {
+struct Around<'d> {
+    /// The claim's device, where the node knows it.
+    device: Option<&'d NodeDevice>,
     /// Devices that the claim's container holds.
     devices: usize,
     /// Containers that hold the device.
@@ -67,24 +113,41 @@ struct Around {
     of_pod: (usize, usize),
 }
 
-impl Around {
-    /// Seen from the claim at `place`, which is of this device.
-    fn of(place: usize, claims: &[Claim], device: &NodeDevice, devices: &[NodeDevice]) -> Self {
-        let mine = &claims[place].holder.owner;
-        let mut around = Self { devices: 0, holders: 0, of_pod: (0, 0) };
-        for (at, claim) in claims.iter().enumerate() {
-            let owner = &claim.holder.owner;
-            let is_of_pod = (&owner.namespace, &owner.pod) == (&mine.namespace, &mine.pod);
-            around.devices += usize::from(is_of_pod && owner.container == mine.container);
-            if claim.device.on(devices).is_some_and(|other| other.uuid == device.uuid) {
-                around.holders += 1;
-                around.of_pod.0 += usize::from(is_of_pod);
-                around.of_pod.1 += usize::from(is_of_pod && at < place);
-            }
+/// What is around each of `claims`.
+fn around<'d>(claims: &[Claim], devices: &'d [NodeDevice]) -> Vec<Around<'d>> {
+    let mut of_container = HashMap::<_, usize>::new();
+    let mut of_device = HashMap::<_, usize>::new();
+    let mut of_pod = HashMap::<_, usize>::new();
+    let counted = claims.iter().map(|claim| {
+        let owner = &claim.holder.owner;
+        let device = claim.device.on(devices);
+        let uuid = device.map(|device| &device.uuid);
+        let pod = (&owner.namespace, &owner.pod);
+        let [container, of_device, of_pod] = [
+            of_container.entry((pod, &owner.container)).or_default(),
+            of_device.entry(uuid).or_default(),
+            of_pod.entry((uuid, pod)).or_default(),
+        ];
+        *container += 1;
+        *of_device += 1;
+        *of_pod += 1;
+        (device, (pod, &owner.container), *of_pod - 1)
+    });
+    let counted: Vec<_> = counted.collect();
+    let around = |(device, container, place): (Option<&'d NodeDevice>, _, usize)| {
+        let uuid = device.map(|device| &device.uuid);
+        let (pod, _) = container;
+        Around {
+            device,
+            devices: of_container[&container],
+            holders: of_device[&uuid],
+            of_pod: (of_pod[&(uuid, pod)], place),
         }
-        around
-    }
+    };
+    counted.into_iter().map(around).collect()
+}
 
+impl Around<'_> {
     /// Of what the pod has asked for, this container's share. Those of all its containers sum to it.
     fn share(&self, ppm: u32) -> u32 {
         let (count, place) = self.of_pod;
@@ -93,21 +156,11 @@ impl Around {
     }
 }
 
-/// Whether the container was given the whole device.
-fn is_whole(claim: &Claim, allocations: &[Allocation]) -> bool {
-    let owner = &claim.holder.owner;
-    allocations.iter().any(|given| {
-        given.device == claim.device
-            && (&given.namespace, &given.pod, &given.container) == (&owner.namespace, &owner.pod, &owner.container)
-            && given.is_whole()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::assigned::assigned;
+    use super::super::assigned::{Containers, assigned};
     use super::super::pod::{ANNOTATION, Pod};
     use super::*;
     use crate::owners::DeviceId;
@@ -176,8 +229,10 @@ mod tests {
             (["a/main 0 /vgpu0 500000", "b/main 0 /vgpu1 500000"], [500_000, 500_000]),
             // On a device of its own.
             (["a/main 0 /vgpu0 -", "b/main 1 /vgpu1 -"], [300_000, 500_000]),
-            // A name that was claimed by both is nobody's alone.
-            (["a/main 0  -", "b/main 0  -"], [300_000, 500_000]),
+            // A name that was claimed by both is nobody's alone, and nobody else's: 3 to 5.
+            (["a/main 0  -", "b/main 0  -"], [375_000, 625_000]),
+            // What one leaves is the other's.
+            (["a/main 0  -", "c/main 0  -"], [300_000, 0]),
         ] {
             assert_eq!(parts(&given, &pods), (expected.to_vec(), vec![]), "{given:?}");
         }
@@ -197,10 +252,22 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_device_that_containers_share_is_all_theirs() {
+        let little = pod("a", &[], &[("gpu-fraction", "0.001")]);
+        let (found, _) = parts(&["a/main 0  -", "a/side 0  -"], std::slice::from_ref(&little));
+        assert_eq!(found, [500_000, 500_000]);
+        let both = [little, pod("b", &[("main", "nvidia.com/gpucores", "20")], &[])];
+        let given = ["a/main 0  -", "b/main 1  -", "b/main 0  -", "b/side 1  -", "a/main 2 /vgpu0 -"];
+        // 1/1000 and 200/1000 of one; of the other, what is left; a replica may leave some.
+        assert_eq!(parts(&given, &both).0, [4_975, 200_000, 995_025, 0, 1_000]);
+    }
+
+    #[test]
     fn what_was_assigned_counts_like_what_was_asked_for() {
         let text =
             [("hami.io/vgpu-devices-allocated".to_owned(), "nvidia0,NVIDIA,20480,10:nvidia1,NVIDIA,0,0:;".to_owned())];
-        let assigned = assigned(&text.into(), &["main".to_owned()], &Default::default());
+        let main = ["main".to_owned()];
+        let assigned = assigned(&text.into(), Containers { init: &[], main: &main }, &Default::default()).unwrap();
         let pod = Pod { assigned, ..pod("a", &[("main", "nvidia.com/gpucores", "10")], &[]) };
         let given = ["a/main 0 /vgpu0 -", "a/main 1 /vgpu0 200000", "a/main 2 /vgpu0 -"];
         assert_eq!(parts(&given, &[pod]), (vec![250_000, 200_000, 100_000], vec![]));
@@ -217,6 +284,9 @@ mod tests {
             "pod lab/a: gpu-fraction = \"2\" is no part of a GPU, expected more than 0 and at most 1",
         ];
         assert_eq!(unclear, expected);
+        let assigned = Pod { unclear: Some("x can't be read".into()), ..pod("a", &[], &[]) };
+        let (found, unclear) = parts(&["a/main 0 /vgpu0 -", "a/main 1 /vgpu0 -"], &[assigned]);
+        assert_eq!((found, unclear), (vec![0, 0], vec!["pod lab/a: x can't be read".to_owned()]));
         let memory = pod("a", &[("main", "nvidia.com/gpumem", "8k")], &[]);
         let (found, unclear) = parts(&["a/main 2 /vgpu0 -"], &[memory]);
         let expected = "pod lab/a: nvidia.com/gpumem = \"8k\" is a part of its memory, and that of GPU-2 is not known";
@@ -226,8 +296,24 @@ mod tests {
     proptest! {
         #[test]
         fn containers_share_exactly_what_their_pod_asks_for(ppm in 1_u32..=1_000_000, count in 1_usize..20) {
-            let share = |place| Around { devices: 1, holders: count, of_pod: (count, place) }.share(ppm);
+            let share = |place| Around { device: None, devices: 1, holders: count, of_pod: (count, place) }.share(ppm);
             prop_assert_eq!((0..count).map(share).sum::<u32>(), ppm);
+        }
+
+        #[test]
+        fn who_shares_a_whole_device_leaves_nothing_of_it(milli in proptest::collection::vec(1_u32..=1_000, 2..9)) {
+            let texts: Vec<String> = milli.iter().map(u32::to_string).collect();
+            let names: Vec<String> = (0..milli.len()).map(|place| format!("p{place}")).collect();
+            let pods: Vec<Pod> = names.iter().zip(&texts).map(|(name, text)| pod(name, &[], &[(MILLI, text)])).collect();
+            let given: Vec<String> = names.iter().map(|name| format!("{name}/main 0  -")).collect();
+            let given: Vec<&str> = given.iter().map(String::as_str).collect();
+            let (found, _) = parts(&given, &pods);
+            let asked: u32 = milli.iter().sum::<u32>() * 1_000;
+            prop_assert_eq!(found.iter().sum::<u32>(), asked.max(1_000_000));
+            for (part, milli) in found.iter().zip(&milli) {
+                let weight = f64::from(*milli) * 1_000.0 * 1_000_000.0_f64.max(f64::from(asked)) / f64::from(asked);
+                prop_assert!((f64::from(*part) - weight).abs() <= 1.0, "{} is not {}", part, weight);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::assigned::{Assigned, assigned};
+use super::assigned::{Assigned, Containers, assigned};
 use crate::owners::claim::Named;
 
 /// Longest value of a label or annotation that is kept, in bytes. Values of labels have at most 63; annotations may be whole
@@ -61,6 +61,8 @@ pub struct Pod {
     pub limits: BTreeMap<String, BTreeMap<String, String>>,
     /// By container, which devices a scheduler that shares them has assigned.
     pub assigned: BTreeMap<String, Vec<Assigned>>,
+    /// What such a scheduler has written and can't be read.
+    pub unclear: Option<String>,
     /// All containers that it has a status of: those that set it up and those for debugging, too.
     pub containers: Vec<Container>,
     /// Some container has started, so that it has its devices.
@@ -192,6 +194,10 @@ impl ContainerJson {
 }
 
 impl AskingJson {
+    fn name(&self) -> String {
+        self.name.clone().unwrap_or_default()
+    }
+
     /// The container's name, and what it has asked for of resources that have a domain; `None` when that is nothing.
     fn into_limits(self) -> Option<(String, BTreeMap<String, String>)> {
         let ResourcesJson { limits, requests } = self.resources?;
@@ -237,14 +243,17 @@ impl PodJson {
         let ended_ms = ends.iter().filter_map(|end| instant_ms(end.finished_at.as_deref())).max().filter(|_| ended);
         let others: Vec<ContainerJson> = others.into_iter().flatten().flatten().collect();
         let containers = main.iter().chain(&others).take(MAX_CONTAINERS).map(ContainerJson::to_container).collect();
-        let SpecJson { containers: asking, init_containers, .. } = self.spec;
-        let asking = asking.unwrap_or_default();
-        let names: Vec<String> = asking.iter().map(|container| container.name.clone().unwrap_or_default()).collect();
-        let asking = asking.into_iter().chain(init_containers.into_iter().flatten());
-        let limits = asking.take(MAX_CONTAINERS).filter_map(AskingJson::into_limits).collect();
-        let assigned = annotations.as_ref().map(|all| assigned(all, &names, &limits)).unwrap_or_default();
+        let [asking, init] = [self.spec.containers, self.spec.init_containers].map(Option::unwrap_or_default);
+        let [main, setup] = [&asking, &init].map(|of| of.iter().map(AskingJson::name).collect::<Vec<_>>());
+        let limits = asking.into_iter().chain(init).take(MAX_CONTAINERS).filter_map(AskingJson::into_limits).collect();
+        let found = annotations.as_ref().map(|all| assigned(all, Containers { init: &setup, main: &main }, &limits));
+        let (assigned, unclear) = match found.transpose() {
+            Ok(found) => (found.unwrap_or_default(), None),
+            Err(unclear) => (BTreeMap::new(), Some(unclear)),
+        };
         let labels = kept("k8s.label.", labels).chain(kept(ANNOTATION, annotations)).collect();
-        Some(Pod { uid, static_uid, namespace, name, labels, limits, assigned, containers, started, ended, ended_ms })
+        let pod = Pod { uid, static_uid, namespace, name, labels, limits, assigned, unclear, ..Pod::default() };
+        Some(Pod { containers, started, ended, ended_ms, ..pod })
     }
 }
 
@@ -369,9 +378,17 @@ mod tests {
             "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77",
         );
         let metadata = json!({"annotations": {"hami.io/vgpu-devices-allocated": format!(";{uuid},NVIDIA,3000,30:;")}});
-        let pod = pod(spec, json!({}), metadata);
-        let devices: Vec<_> = pod.assigned.iter().map(|(name, of)| (name.as_str(), of[0].device.to_string())).collect();
-        assert_eq!(devices, [("alpha", uuid.to_owned())]);
+        let of = |spec: &Value, metadata: Value| pod(spec.clone(), json!({}), metadata);
+        let found = of(&spec, metadata);
+        let devices: Vec<_> =
+            found.assigned.iter().map(|(name, of)| (name.as_str(), of[0].device.to_string())).collect();
+        assert_eq!((devices, found.unclear), (vec![("alpha", uuid.to_owned())], None));
+        let annotated = |text: String| json!({"annotations": {"hami.io/vgpu-devices-allocated": text}});
+        // In newer versions, with those that set it up before them.
+        let found = of(&spec, annotated(format!(";{uuid},NVIDIA,3000,30:;;")));
+        assert_eq!((found.assigned.keys().map(String::as_str).collect(), found.unclear), (vec!["zeta"], None));
+        let found = of(&spec, annotated(format!("{uuid}[0-1],NVIDIA,3000,30:;;")));
+        assert!(found.assigned.is_empty() && found.unclear.is_some_and(|reason| reason.contains("[0-1]")));
     }
 
     #[test]

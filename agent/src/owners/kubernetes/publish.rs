@@ -11,7 +11,8 @@ use super::join::Join;
 use super::kubelet::Listing;
 use super::pods::Pods;
 use super::request::Requests;
-use super::{assigned, parts, reserved};
+use super::reserved::Sharers;
+use super::{assigned, parts};
 use crate::owners::claim::{Claim, Snapshot};
 use crate::owners::{DeviceId, NodeDevice};
 
@@ -102,6 +103,7 @@ pub struct Publisher {
     /// The devices of the node; none, until they are said.
     devices: Arc<[NodeDevice]>,
     join: Join,
+    sharers: Sharers,
     /// What the last claims were made of.
     joined: Option<Inputs>,
     /// Of the pods that the last snapshot was made of.
@@ -121,6 +123,7 @@ impl Publisher {
             requests: Requests::new(&[]),
             devices: Arc::default(),
             join: Join::default(),
+            sharers: Sharers::default(),
             joined: None,
             version: None,
             unknown: BTreeMap::new(),
@@ -142,23 +145,22 @@ impl Publisher {
             counts,
         };
         // The same is joined again when time may make something else of it.
-        let is_settled = self.join.is_settled() && self.unknown.is_empty();
+        let is_settled = self.join.is_settled() && self.sharers.is_settled() && self.unknown.is_empty();
         if !(is_settled && self.joined.as_ref().is_some_and(|joined| joined.are(&inputs))) {
             let given = assigned::apply(&listing.allocations, &pods);
-            // Also of a list that does not count is kept whose entries are: the kubelet goes on with them.
+            // Also of a list that does not count is kept whose entries are, and what is unclear: the kubelet goes on with them.
             let mut claims = self.join.claims(&given, told, &pods, now);
-            if !counts {
-                claims.clear();
-            }
-            let mut ended = self.join.ended().to_vec();
-            claims = reserved::share(claims, &pods, &mut ended);
+            claims = self.sharers.share(claims, &pods, now);
             let mut unclear = BTreeSet::new();
             parts::ask(&mut claims, &given, &pods, &self.requests, &self.devices, &mut unclear);
             note_unknown(&mut self.unknown, &claims, &self.devices, now, &mut unclear);
+            if !counts {
+                claims.clear();
+            }
             if *snapshot.claims != claims {
                 snapshot.claims = claims.into();
             }
-            snapshot.ended = ended;
+            snapshot.ended = self.join.ended().iter().chain(self.sharers.ended()).cloned().collect();
             snapshot.unclear = unclear.into_iter().take(MAX_UNCLEAR).collect();
             self.joined = Some(inputs);
         }
@@ -211,6 +213,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::allocation::Allocation;
+    use super::super::assigned::Containers;
     use super::super::outage::Outage;
     use super::super::pod::{ANNOTATION, Pod};
     use super::*;
@@ -412,5 +415,61 @@ mod tests {
         publisher.devices = [gpu].into();
         assert_eq!(said(&mut publisher, NEW_DEVICE * 13), none);
         assert_eq!(said(&mut publisher, NEW_DEVICE * 14), [expected]);
+    }
+
+    #[test]
+    fn what_is_unclear_stays_so_while_the_kubelet_is_silent() {
+        let (mut publisher, listings, pods) = publisher(None);
+        let told = Instant::now();
+        let mut given = listing(told);
+        let mut one = given.allocations[0].clone();
+        let replica = Allocation { ids: vec!["nvidia0/vgpu1".into()], ..one.clone() };
+        (one.device, one.pod) = (DeviceId::Unknown("gpu-vfio-0".into()), "b".into());
+        given.allocations = Arc::new(vec![replica, one]);
+        listings.send_replace(given.clone());
+        let labels = [(format!("{ANNOTATION}gpu-fraction"), "2".to_owned())].into();
+        pods.send_modify(|pods| pods.replace(vec![Pod { labels, started: true, ..pod("1", "a") }, pod("2", "b")]));
+        publisher.devices = [NodeDevice { uuid: "GPU-1".into(), minor: Some(0), ..NodeDevice::default() }].into();
+        let mut snapshot = Snapshot::default();
+        publisher.publish(&mut snapshot, told);
+        publisher.publish(&mut snapshot, told + NEW_DEVICE);
+        let said = snapshot.unclear.clone();
+        assert_eq!((snapshot.claims.len(), said.len()), (2, 2), "{said:?}");
+        let outage = Some(Outage { since: told, reason: "down".into() });
+        listings.send_replace(Listing { outage, ..given.clone() });
+        publisher.publish(&mut snapshot, told + NEW_DEVICE * 9);
+        assert_eq!((snapshot.claims.len(), snapshot.expired, &snapshot.unclear), (0, true, &said));
+        // It answers: that is not said anew, and a device that is unknown has not been so since now.
+        listings.send_replace(Listing { told: Some((told + NEW_DEVICE * 9, 6)), ..given });
+        publisher.publish(&mut snapshot, told + NEW_DEVICE * 9);
+        assert_eq!((snapshot.claims.len(), snapshot.expired, &snapshot.unclear), (2, false, &said));
+    }
+
+    #[test]
+    fn a_pod_that_was_assigned_two_gpus_has_two_ends() {
+        const A: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
+        const B: &str = "GPU-77777777-d33d-2b2c-524d-9e3d8d2b8a77";
+        let (mut publisher, listings, pods) = publisher(None);
+        let told = Instant::now();
+        let mut given = listing(told);
+        let one = given.allocations[0].clone();
+        let of =
+            |id: &str| Allocation { device: DeviceId::parse(id).unwrap(), ids: vec![format!("{id}-0")], ..one.clone() };
+        given.allocations = Arc::new(vec![of(A), of(B)]);
+        listings.send_replace(given);
+        let text = format!("{A},NVIDIA,1000,0:{B},NVIDIA,1000,0:;");
+        let annotations = [("hami.io/vgpu-devices-allocated".to_owned(), text)].into();
+        let containers = Containers { init: &[], main: &["main".to_owned()] };
+        let assigned = assigned::assigned(&annotations, containers, &BTreeMap::new()).unwrap();
+        let living = Pod { started: true, assigned, ..pod("1", "a") };
+        pods.send_modify(|pods| pods.replace(vec![living.clone()]));
+        let mut snapshot = Snapshot::default();
+        publisher.publish(&mut snapshot, told);
+        assert_eq!(snapshot.claims.len(), 2);
+        pods.send_modify(|pods| pods.replace(vec![Pod { ended: true, ended_ms: Some(7), ..living }]));
+        publisher.publish(&mut snapshot, told);
+        let mut ends: Vec<_> = snapshot.ended.iter().map(|end| end.device.to_string()).collect();
+        ends.sort();
+        assert_eq!((snapshot.claims.len(), ends), (0, vec![A.to_owned(), B.to_owned()]));
     }
 }
