@@ -124,11 +124,12 @@ pub fn identify(owner: &mut Owner, work: &Owner, is_told: bool) {
 
 /// Whether both are the same pod's container or the same job, whoever pays for it.
 pub fn is_same_work(one: &Owner, other: &Owner) -> bool {
-    WORK.iter().all(|name| field(one, name) == field(other, name))
+    work_of(one) == work_of(other)
 }
 
-fn field<'o>(owner: &'o Owner, name: &str) -> &'o str {
-    owner.attributes().into_iter().find(|(field, _)| *field == name).map_or("", |(_, value)| value)
+/// What identifies the work of an owner, whoever pays for it.
+pub fn work_of(owner: &Owner) -> [&str; 5] {
+    [&owner.cluster, &owner.namespace, &owner.pod, &owner.container, &owner.job]
 }
 
 /// Whether a process of this owner is one of the pod or job that was given something: whether it says the same as `given` does.

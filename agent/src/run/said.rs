@@ -8,7 +8,7 @@
 //! - also on the work's other devices, where nothing was said, as long as what was said on its devices is the same;
 //! - while the work was given any device, or is suspended. An agent that is started anew knows of nothing that was said.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use contador_schemas::mapping::TARGETS;
@@ -17,17 +17,14 @@ use contador_schemas::owner::Owner;
 use super::attribute::{Claims, Known, given_of};
 use crate::ledger::tick::{Holder, Tick};
 use crate::owners::Identified;
-use crate::owners::claim::{Snapshot, complete, is_work_of};
+use crate::owners::claim::{Snapshot, complete, is_same_work, is_work_of, work_of};
 use crate::owners::slurm::is_suspended;
 use crate::sensors::GpuSample;
 
-/// What identifies a work.
-type Work = [String; 5];
-
-/// What was said of works, on each device.
+/// What was said of works, by what identifies each, on each device.
 #[derive(Debug, Default)]
 pub struct Said {
-    devices: HashMap<String, Vec<(Work, Fields)>>,
+    works: HashMap<String, BTreeMap<String, Fields>>,
     /// The claims for which everything else was forgotten.
     claims: Arc<Claims>,
 }
@@ -54,25 +51,25 @@ impl Said {
             return;
         }
         self.claims = Arc::clone(claims);
-        let suspended = || snapshots.iter().flat_map(|told| told.works.values()).filter(|named| is_suspended(named));
-        let holds = |work: &Work| {
-            let is_it = |owner: &Owner| names(owner) == *work;
-            claims.values().flatten().any(|(_, owner)| is_it(owner)) || suspended().any(|named| is_it(&named.owner))
-        };
-        for works in self.devices.values_mut() {
-            works.retain(|(work, _)| holds(work));
+        if self.works.is_empty() {
+            return;
         }
-        self.devices.retain(|_, works| !works.is_empty());
+        let suspended = snapshots.iter().flat_map(|told| told.works.values()).filter(|named| is_suspended(named));
+        let given = claims.values().flatten().map(|(_, owner)| &**owner);
+        let hold: HashSet<String> = given.chain(suspended.map(|named| &named.owner)).map(work).collect();
+        self.works.retain(|work, _| hold.contains(work));
     }
 
     /// The same of one device. Of a GPU that is split, the processes on instances are those of the instances.
     fn keep_of(&mut self, sample: &GpuSample, holders: &mut [Holder], is_split: bool, known: Known<'_>) {
         let given = given_of(sample, known.claims);
         for holder in holders.iter_mut().filter(|holder| holder.part.is_some()) {
-            let Some((_, by)) = given.iter().find(|(_, by)| names(by) == names(&holder.owner)) else { continue };
-            if self.devices.is_empty() && holder.owner == *by {
+            let Some((_, by)) = given.iter().find(|(_, by)| is_same_work(by, &holder.owner)) else { continue };
+            let work = work(by);
+            if holder.owner == *by && !self.works.contains_key(&work) {
                 continue;
             }
+            let on_devices = self.works.entry(work).or_default();
             let mut with_said: Option<Owner> = None;
             for (place, (name, value)) in by.attributes().into_iter().enumerate() {
                 if !TARGETS.contains(&name) {
@@ -80,10 +77,10 @@ impl Said {
                 }
                 let said = holder.owner.attributes()[place].1;
                 if said != value {
-                    self.remember(&sample.uuid, by, name, said);
-                } else if let Some(said) = self.recall(&sample.uuid, by, name).map(str::to_owned) {
+                    remember(on_devices, &sample.uuid, name, said);
+                } else if let Some(said) = recall(on_devices, &sample.uuid, name).map(str::to_owned) {
                     if is_disputed(sample, by, place, is_split, known) {
-                        self.drop_said(&sample.uuid, by, name);
+                        on_devices.get_mut(&sample.uuid).and_then(|fields| fields.remove(name));
                     } else {
                         with_said.get_or_insert_with(|| Owner::clone(&holder.owner)).set(name, &said);
                     }
@@ -95,40 +92,23 @@ impl Said {
         }
         holders.sort_by_key(|holder| holder.owner.id());
     }
+}
 
-    fn remember(&mut self, device: &str, work: &Owner, field: &'static str, value: &str) {
-        if self.on(device, work).and_then(|said| said.get(field)).is_some_and(|said| said == value) {
-            return;
-        }
-        let works = self.devices.entry(device.to_owned()).or_default();
-        let place = works.iter().position(|(known, _)| names(work) == *known).unwrap_or_else(|| {
-            works.push((names(work).map(str::to_owned), Fields::new()));
-            works.len() - 1
-        });
-        if let Some((_, said)) = works.get_mut(place) {
-            said.insert(field, value.to_owned());
-        }
+fn remember(on_devices: &mut BTreeMap<String, Fields>, device: &str, field: &'static str, value: &str) {
+    if on_devices.get(device).and_then(|said| said.get(field)).is_some_and(|said| said == value) {
+        return;
     }
+    on_devices.entry(device.to_owned()).or_default().insert(field, value.to_owned());
+}
 
-    fn drop_said(&mut self, device: &str, work: &Owner, field: &str) {
-        let works = self.devices.get_mut(device).into_iter().flatten();
-        works.filter(|(known, _)| names(work) == *known).for_each(|(_, said)| _ = said.remove(field));
+/// What was said on this device, else on all of the work's others.
+fn recall<'s>(on_devices: &'s BTreeMap<String, Fields>, device: &str, field: &str) -> Option<&'s str> {
+    if let Some(said) = on_devices.get(device).and_then(|said| said.get(field)) {
+        return Some(said);
     }
-
-    /// What was said on this device, else on all of the work's others.
-    fn recall(&self, device: &str, work: &Owner, field: &str) -> Option<&str> {
-        if let Some(said) = self.on(device, work).and_then(|said| said.get(field)) {
-            return Some(said);
-        }
-        let others = self.devices.values().flatten().filter(|(known, _)| names(work) == *known);
-        let mut said = others.filter_map(|(_, said)| said.get(field));
-        let first = said.next()?;
-        said.all(|other| other == first).then_some(first)
-    }
-
-    fn on(&self, device: &str, work: &Owner) -> Option<&Fields> {
-        Some(&self.devices.get(device)?.iter().find(|(known, _)| names(work) == *known)?.1)
-    }
+    let mut said = on_devices.values().filter_map(|said| said.get(field));
+    let first = said.next()?;
+    said.all(|other| other == first).then_some(first)
 }
 
 /// Whether processes of a work on a device say something of a field, of which nothing came: then they contradict each other.
@@ -139,9 +119,9 @@ fn is_disputed(sample: &GpuSample, by: &Identified, place: usize, is_split: bool
     owners.any(|owner| complete(by, &[owner]).attributes()[place].1 != by.attributes()[place].1)
 }
 
-/// What identifies the work of an owner, as [`is_same_work`](crate::owners::claim::is_same_work) compares it.
-fn names(owner: &Owner) -> [&str; 5] {
-    [&owner.cluster, &owner.namespace, &owner.pod, &owner.container, &owner.job]
+/// What a work is known by here.
+fn work(owner: &Owner) -> String {
+    work_of(owner).join("\n")
 }
 
 #[cfg(test)]

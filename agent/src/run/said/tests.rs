@@ -138,7 +138,7 @@ fn what_was_said_is_forgotten_with_the_last_claim() {
     assert_eq!(after(&[&[("A", &["2"])], &of], &[]), "1 unassigned");
     assert_eq!(after(&[&[("A", &["2"])], &of], &["3"]), "1 unassigned");
     node.round(&[], &[]);
-    assert!(node.said.devices.is_empty());
+    assert!(node.said.works.is_empty());
 }
 
 #[test]
