@@ -85,6 +85,17 @@ pub fn device(place: u32, order: Option<&Order>, node: &[NodeDevice]) -> Option<
     }
 }
 
+/// The device at a place, where it can be no other: a GPU of this node that is not split, or one instance. When nothing tells the
+/// order, the place must be that device's by file as well as by address.
+pub fn certain(place: u32, order: Option<&Order>, node: &[NodeDevice]) -> Option<DeviceId> {
+    let id = device(place, order, node)?;
+    let found = id.on(node)?;
+    let is_part = |part: &NodeDevice| part.gpu_instance.is_some() && part.minor == found.minor;
+    let is_one = found.gpu_instance.is_some() || !node.iter().any(is_part);
+    let is_told = order.is_some() || device(place, Some(&Order::Detected), node).as_ref() == Some(&id);
+    (is_one && is_told).then_some(id)
+}
+
 /// The GPUs, without instances.
 fn whole(node: &[NodeDevice]) -> impl Iterator<Item = &NodeDevice> {
     node.iter().filter(|device| device.gpu_instance.is_none())
