@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(held_on(&split, &of("SLURM_JOB_GPUS=1", &other), Allocated::Places(&[1])), ["1"]);
         assert_eq!(held_on(&split, &of("SLURM_JOB_GPUS=1,5", &other), Allocated::Places(&[1, 5])), ["1", &other]);
         let detected = |gpus: &str, names: &str| {
-            let ids = of(gpus, names).devices(Allocated::Unknown, true, Some(&Order::Detected), &split);
+            let ids = of(gpus, names).devices(Allocated::Unknown, true, Some(&Order::Detected(Vec::new())), &split);
             ids.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(detected("SLURM_JOB_GPUS=3", &other), [MIG]);

@@ -14,6 +14,7 @@ use super::asked::{Asked, FAILED_MS};
 use super::ends::{Ends, Held};
 use super::environ::{Allocated, Environ};
 use super::gres::{self, Gres};
+use super::places::Order;
 use super::told::{NodeTold, Told};
 use super::tree::{self, JobGroup};
 use super::{RUNNING, STATE, SUSPENDED};
@@ -147,6 +148,9 @@ impl Jobs {
             }
         }
         let (mut claims, mut works) = (Vec::new(), HashMap::new());
+        let about = self.node.told.as_ref();
+        let has = about.map_or(0, |node| gres::count(&node.has, "gpu"));
+        let order = Order::known(about.and_then(|node| node.order.as_ref()), has, devices);
         self.explained = 0;
         for (id, job) in &mut self.known {
             let node = job.node(&self.host);
@@ -155,7 +159,7 @@ impl Jobs {
                 continue;
             }
             let named = job.named(&self.proc, &mut self.users);
-            let mut of_job = job.claims(&named, &node, self.node.told.as_ref(), devices);
+            let mut of_job = job.claims(&named, &node, about, order.as_ref().ok().copied(), devices);
             self.explained += if job.has_shares() { 0 } else { of_job.len() as u64 };
             if super::is_suspended(&named) {
                 of_job.clear();
@@ -172,7 +176,13 @@ impl Jobs {
         let is_missed = self.node.told.is_some() || !self.known.is_empty();
         let fault = self.node.fault.clone().filter(|_| is_missed);
         let ended = self.ends.told(told_ms);
-        let mut snapshot = Snapshot { told_ms, claims, works, fault, ended, ..Snapshot::default() };
+        // Before an answer it is not known whether there is an order; and one device has one place.
+        let is_guessed = !claims.is_empty() && devices.len() > 1 && !self.node.is_open();
+        let unclear = order.err().filter(|_| is_guessed).map(|reason| {
+            format!("node {}: which GPU is at a place of Slurm's is taken by device files, since {reason}", self.host)
+        });
+        let unclear = unclear.into_iter().collect();
+        let mut snapshot = Snapshot { told_ms, claims, works, fault, unclear, ended, ..Snapshot::default() };
         snapshot.share(&self.last);
         self.last = snapshot.clone();
         snapshot
@@ -396,7 +406,14 @@ impl Job {
         Named { owner, labels: labels.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 
-    fn claims(&self, holder: &Named, node: &str, about: Option<&NodeTold>, devices: &[NodeDevice]) -> Vec<Claim> {
+    fn claims(
+        &self,
+        holder: &Named,
+        node: &str,
+        about: Option<&NodeTold>,
+        order: Option<&Order>,
+        devices: &[NodeDevice],
+    ) -> Vec<Claim> {
         let told = self.asked.told.as_ref();
         let on_node = told.and_then(|told| told.on(node));
         let got = on_node.unwrap_or_default();
@@ -404,7 +421,6 @@ impl Job {
         let is_told = on_node.is_some() && places.is_empty() == of_devices(got).next().is_none();
         let allocated = if is_told { Allocated::Places(&places) } else { Allocated::Unknown };
         let has_script = told.is_none_or(|told| told.batch_host == node);
-        let order = about.and_then(|node| node.order.as_ref());
         let held = self.environ.devices(allocated, has_script, order, devices);
         let part = self.part(got, about.map(|node| node.has.as_slice()).unwrap_or_default(), held.len());
         held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()

@@ -282,7 +282,7 @@ mod tests {
         conf("Name=gpu File=/dev/nvidia[1,0]\n");
         assert_eq!(told().order, Some(Order::Files(vec![Some(1), Some(0)])));
         conf("AutoDetect=nvml\n");
-        assert_eq!(told().order, Some(Order::Detected));
+        assert_eq!(told().order, Some(Order::Detected(Vec::new())));
         fs::write(dir.path().join("gres.conf"), b"Name=gpu File=/dev/nvidia0 #\xff").unwrap();
         assert_eq!(told().order, Some(Order::Files(vec![Some(0)])), "whatever a comment has");
         assert_eq!(asked(dir.path()).matches("show config").count(), 1);

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::owners::slurm::told;
 
+mod controller;
+
 /// A node with one job after the other.
 struct Machine {
     dir: tempfile::TempDir,
@@ -428,23 +430,4 @@ proptest! {
             Part::Ppm(ppm) => prop_assert!((1..=1_000_000).contains(&ppm)),
         }
     }
-}
-
-#[test]
-fn a_controller_that_falls_silent_is_said_where_it_is_missed() {
-    let mut machine = Machine::new();
-    let fault = |machine: &mut Machine| machine.jobs.look(1, &[]).fault;
-    machine.jobs.answer(Answer::Node(Err("no controller".into())), 0);
-    assert_eq!(fault(&mut machine), None, "a machine that is no node of Slurm's");
-    machine.used("gpu:0", 1);
-    assert_eq!(fault(&mut machine), None);
-    machine.jobs.answer(Answer::Node(Err("down".into())), 2);
-    assert_eq!(fault(&mut machine).as_deref(), Some("down"));
-    machine.used("gpu:0", 3);
-    assert_eq!(fault(&mut machine), None);
-    // Of a node that was never told of, but has jobs.
-    let mut machine = Machine::new();
-    machine.job(7, &[70], "SLURM_JOB_ID=7 SLURM_JOB_GPUS=1");
-    machine.jobs.answer(Answer::Node(Err("down".into())), 0);
-    assert_eq!(fault(&mut machine).as_deref(), Some("down"));
 }

@@ -1,0 +1,59 @@
+//! What the controller says, and does not say, of the node.
+
+use super::*;
+use crate::owners::slurm::places::Order;
+
+#[test]
+fn a_controller_that_falls_silent_is_said_where_it_is_missed() {
+    let mut machine = Machine::new();
+    let fault = |machine: &mut Machine| machine.jobs.look(1, &[]).fault;
+    machine.jobs.answer(Answer::Node(Err("no controller".into())), 0);
+    assert_eq!(fault(&mut machine), None, "a machine that is no node of Slurm's");
+    machine.used("gpu:0", 1);
+    assert_eq!(fault(&mut machine), None);
+    machine.jobs.answer(Answer::Node(Err("down".into())), 2);
+    assert_eq!(fault(&mut machine).as_deref(), Some("down"));
+    machine.used("gpu:0", 3);
+    assert_eq!(fault(&mut machine), None);
+    // Of a node that was never told of, but has jobs.
+    let mut machine = Machine::new();
+    machine.job(7, &[70], "SLURM_JOB_ID=7 SLURM_JOB_GPUS=1");
+    machine.jobs.answer(Answer::Node(Err("down".into())), 0);
+    assert_eq!(fault(&mut machine).as_deref(), Some("down"));
+}
+
+#[test]
+fn an_order_that_is_not_clear_is_said_where_it_counts() {
+    let mut machine = Machine::new();
+    let gpu = |minor: u32| NodeDevice {
+        uuid: format!("GPU-5d5ba0d6-d33d-2b2c-524d-00000000000{minor}"),
+        minor: Some(minor),
+        // The addresses go the other way round.
+        pci: Some(format!("00000000:{}B:00.0", 9 - minor)),
+        ..NodeDevice::default()
+    };
+    let devices = [gpu(0), gpu(1), gpu(2)];
+    let order = |text: &str, has: &str| {
+        let node = told::node_from_text(&format!("NodeName=n1 Gres={has} GresUsed=gpu:1 X="), "n1").unwrap();
+        Answer::Node(Ok(NodeTold { order: Order::parse(text, "n1"), ..node }))
+    };
+    let mut look = |answer: Option<Answer>, devices: &[NodeDevice]| {
+        answer.into_iter().for_each(|answer| machine.jobs.answer(answer, 0));
+        machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0 SLURMD_NODENAME=n1");
+        let told = machine.jobs.look(1, devices);
+        let device = told.claims[0].device.to_string();
+        (device.chars().last().unwrap(), told.unclear.join("; "))
+    };
+    let said =
+        |reason: &str| format!("node n1: which GPU is at a place of Slurm's is taken by device files, since {reason}");
+    assert_eq!(look(None, &devices), ('0', String::new()), "whoever is asked may still tell");
+    assert_eq!(look(Some(order("AutoDetect=nvml", "gpu:3")), &devices), ('2', String::new()));
+    let (device, unclear) = look(Some(order("AutoDetect=nvml", "gpu:a100:2")), &devices);
+    assert_eq!(device, '0');
+    assert!(unclear.starts_with(&said("Slurm has 2 GPUs, expected the 3 that AutoDetect finds")), "{unclear}");
+    let files = "AutoDetect=nvml\nName=gpu File=/dev/nvidia[0-1]";
+    assert_eq!(look(Some(order(files, "gpu:a100:2")), &devices), ('1', String::new()));
+    let none = said("gres.conf cannot be read, or says neither File nor AutoDetect");
+    assert_eq!(look(Some(order("", "gpu:3")), &devices), ('0', none));
+    assert_eq!(look(None, &devices[..1]), ('0', String::new()), "one device has one place");
+}
