@@ -27,6 +27,9 @@ use crate::sensors::kernel::{self, Stat};
 const AGAIN_MS: u64 = 300_000;
 const CHANGED_MS: u64 = 2_000;
 
+/// Without any answer for so long, while something is asked, nobody answers any more, in milliseconds.
+const SILENT_MS: u64 = 60_000;
+
 /// How long what the groups said counts when they can't be listed, in milliseconds.
 const KEEP_MS: u64 = 300_000;
 
@@ -65,6 +68,10 @@ pub struct Jobs {
     running: Asked<()>,
     /// Questions about jobs that have no answer yet, also about those that are gone.
     open: usize,
+    /// When something was answered last, or asked while nothing else was, in milliseconds of a clock that only goes forward; and why
+    /// nobody answers.
+    heard_ms: u64,
+    hung: Option<String>,
     ends: Ends,
     /// For how long the groups could not be listed, in milliseconds, and when that was last tried (Unix milliseconds).
     unlisted_ms: u64,
@@ -108,6 +115,8 @@ impl Jobs {
             explained: 0,
             running,
             open: 0,
+            heard_ms: 0,
+            hung: None,
             ends: Ends::default(),
             unlisted_ms: 0,
             looked_ms: 0,
@@ -174,7 +183,7 @@ impl Jobs {
         let (claims, works) = (Arc::new(claims), Arc::new(works));
         // Where there is `scontrol`, and neither a controller nor jobs, nobody is missed.
         let is_missed = self.node.told.is_some() || !self.known.is_empty();
-        let fault = self.node.fault.clone().filter(|_| is_missed);
+        let fault = self.hung.clone().or_else(|| self.node.fault.clone()).filter(|_| is_missed);
         let ended = self.ends.told(told_ms);
         // Before an answer it is not known whether there is an order; and one device has one place.
         let is_guessed = !claims.is_empty() && devices.len() > 1 && !self.node.is_open();
@@ -201,15 +210,17 @@ impl Jobs {
 
     /// Whether something is asked that was neither told nor refused yet.
     pub fn is_waiting(&self) -> bool {
-        self.node.is_open()
-            || self.running.pending
-            || self.known.values().any(|job| job.asked.pending && job.asked.is_open())
+        let is_open = |job: &Job| job.asked.pending && job.asked.is_open();
+        self.hung.is_none() && (self.node.is_open() || self.running.pending || self.known.values().any(is_open))
     }
 
     /// What is to be asked at `now_ms`, in milliseconds of a clock that only goes forward; it counts as asked then.
     pub fn questions(&mut self, now_ms: u64) -> Vec<Question> {
         let mut room = MAX_PENDING.saturating_sub(self.open);
         let mut questions = Vec::new();
+        if !(self.node.pending || self.running.pending || self.open > 0) {
+            self.heard_ms = now_ms;
+        }
         if !self.node.pending && now_ms >= self.node.due_ms {
             self.node.pending = true;
             questions.push(Question::Node(self.host.clone()));
@@ -228,20 +239,28 @@ impl Jobs {
             questions.push(Question::Job(id.clone(), number));
             (room, self.open) = (room - 1, self.open + 1);
         }
+        if now_ms.saturating_sub(self.heard_ms) >= SILENT_MS && self.hung.is_none() {
+            let fault =
+                format!("no answer of scontrol's for {} s, also none that it takes too long", SILENT_MS / 1_000);
+            tracing::warn!(fault, "Slurm does not tell");
+            self.hung = Some(fault);
+        }
+        // A question that was asked just now may have its answer yet.
+        for job in self.known.values_mut().filter(|job| now_ms.saturating_sub(job.asked_ms) >= FAILED_MS) {
+            job.forget_old(now_ms);
+        }
         questions
     }
 
     /// Takes what was answered at `now_ms`.
     pub fn answer(&mut self, answer: Answer, now_ms: u64) {
+        (self.heard_ms, self.hung) = (now_ms, None);
         match answer {
             Answer::Job(id, answer) => {
                 self.open = self.open.saturating_sub(1);
                 let Some(job) = self.known.get_mut(&id) else { return };
                 job.asked.answer(&format!("job {id}"), answer.map(|told| *told), AGAIN_MS, now_ms);
-                // Nothing else tells that it has ended.
-                if job.is_alone() && now_ms.saturating_sub(job.asked.told_ms) >= AGAIN_MS {
-                    job.asked.told = None;
-                }
+                job.forget_old(now_ms);
             }
             Answer::Node(answer) => {
                 self.node.answer("the node", answer, self.poll_ms, now_ms);
@@ -305,6 +324,14 @@ impl Job {
     /// Whether it has no process here.
     fn is_alone(&self) -> bool {
         self.group.pids.is_empty()
+    }
+
+    /// Forgets a word that is too old, of a job without a process: nothing else tells that it has ended.
+    fn forget_old(&mut self, now_ms: u64) {
+        if self.is_alone() && self.asked.told.is_some() && now_ms.saturating_sub(self.asked.told_ms) >= AGAIN_MS {
+            self.asked.told = None;
+            self.asked.fault.get_or_insert_with(|| "no answer".into());
+        }
     }
 
     /// Takes that its groups have no process; whether it may go on to hold what it was allocated. A batch job has ended here

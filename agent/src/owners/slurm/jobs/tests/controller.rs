@@ -57,3 +57,45 @@ fn an_order_that_is_not_clear_is_said_where_it_counts() {
     assert_eq!(look(Some(order("", "gpu:3")), &devices), ('0', none));
     assert_eq!(look(None, &devices[..1]), ('0', String::new()), "one device has one place");
 }
+
+/// `scontrol` may be stuck in the kernel: then no answer comes, not even that there is none.
+#[test]
+fn an_allocation_ends_five_minutes_after_the_last_word_also_when_nobody_answers() {
+    let mut machine = Machine::new();
+    machine.jobs.host = "n1".into();
+    machine.jobs.answer(Answer::Running(Ok(vec!["5".into()])), 0);
+    machine.told("5", allocated("RUNNING", "gpu:2(IDX:2-3)"), 0);
+    assert_eq!(machine.jobs.look(1, &[]).claims.len(), 2);
+    for second in 1..=3_600_u32 {
+        let _ = machine.jobs.questions(u64::from(second) * 1_000);
+        let told = machine.jobs.look(i64::from(second) * 1_000, &[]);
+        assert_eq!(told.claims.len(), if second < 300 { 2 } else { 0 }, "after {second} s");
+        // It was asked of the node, and of the job, after a second.
+        let is_said = second > 60 && second < 300;
+        assert_eq!((told.fault.is_some(), told.expired), (is_said, false), "after {second} s");
+        assert_eq!(machine.jobs.is_waiting(), second <= 60, "after {second} s");
+    }
+    // It answers again.
+    machine.used("gpu:2", 3_600_000);
+    machine.jobs.answer(Answer::Running(Ok(vec!["5".into()])), 3_600_000);
+    machine.told("5", allocated("RUNNING", "gpu:2(IDX:2-3)"), 3_600_000);
+    let told = machine.jobs.look(3_600_000, &[]);
+    assert_eq!((told.claims.len(), told.fault), (2, None));
+}
+
+/// Its word is older than 5 minutes when its last process ends; the question that is asked then is waited for.
+#[test]
+fn whoever_was_asked_just_now_may_answer_yet() {
+    let mut machine = Machine::new();
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_STEP_GPUS=1 SLURMD_NODENAME=n1");
+    machine.held();
+    assert_eq!(machine.questions(0).len(), 1);
+    machine.told("1", allocated("RUNNING", "gpu:1(IDX:1)"), 0);
+    machine.job(1, &[], "");
+    assert_eq!(machine.held(), [even("1", "nvidia1")]);
+    assert_eq!(machine.questions(AGAIN_MS + 5).len(), 1);
+    for (now_ms, held) in [(AGAIN_MS + 4 + FAILED_MS, 1), (AGAIN_MS + 5 + FAILED_MS, 0)] {
+        assert_eq!(machine.questions(now_ms), []);
+        assert_eq!(machine.held().len(), held, "at {now_ms}");
+    }
+}
