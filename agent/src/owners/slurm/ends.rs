@@ -23,13 +23,18 @@ pub(super) struct Held {
     devices: Vec<DeviceId>,
     /// Since when, Unix milliseconds.
     since_ms: i64,
+    /// Who it is, as it was said last.
+    owner: Owner,
 }
 
 impl Held {
     /// Takes what `owner`'s job holds at `now_ms`. When that is nothing any more, `told` may say since when.
     pub(super) fn take(&mut self, claims: &[Claim], owner: &Owner, told: Option<&Told>, now_ms: i64, ends: &mut Ends) {
         if claims.is_empty() {
-            return self.end(owner, told, now_ms, ends);
+            return self.end(told, now_ms, ends);
+        }
+        if self.owner != *owner {
+            self.owner.clone_from(owner);
         }
         if self.devices.is_empty() {
             self.since_ms = now_ms;
@@ -40,7 +45,7 @@ impl Held {
     }
 
     /// Takes that it holds nothing any more.
-    pub(super) fn end(&mut self, owner: &Owner, told: Option<&Told>, now_ms: i64, ends: &mut Ends) {
+    pub(super) fn end(&mut self, told: Option<&Told>, now_ms: i64, ends: &mut Ends) {
         let devices = std::mem::take(&mut self.devices);
         // An end before that second is one of an earlier time that it held.
         let Some(at_ms) = told
@@ -49,7 +54,7 @@ impl Held {
         else {
             return;
         };
-        let end = |device| (Ended { device, owner: owner.clone(), at_ms }, now_ms);
+        let end = |device| (Ended { device, owner: self.owner.clone(), at_ms }, now_ms);
         ends.0.extend(devices.into_iter().map(end));
     }
 }

@@ -152,8 +152,8 @@ impl Jobs {
             let is_another = |other: &Job| other.environ.number == id;
             if job.goes_on_alone(&self.host) && !self.known.values().any(is_another) {
                 self.known.insert(id, job);
-            } else if let Some(owner) = &job.owner {
-                job.held.end(owner, job.asked.told.as_ref(), told_ms, &mut self.ends);
+            } else {
+                job.held.end(job.asked.told.as_ref(), told_ms, &mut self.ends);
             }
         }
         let (mut claims, mut works) = (Vec::new(), HashMap::new());
@@ -240,8 +240,7 @@ impl Jobs {
             (room, self.open) = (room - 1, self.open + 1);
         }
         if now_ms.saturating_sub(self.heard_ms) >= SILENT_MS && self.hung.is_none() {
-            let fault =
-                format!("no answer of scontrol's for {} s, also none that it takes too long", SILENT_MS / 1_000);
+            let fault = format!("scontrol has neither answered nor ended for {} s", SILENT_MS / 1_000);
             tracing::warn!(fault, "Slurm does not tell");
             self.hung = Some(fault);
         }
