@@ -69,7 +69,7 @@ pub struct ProcessOwners {
     variables: BTreeSet<String>,
     watched: Watched,
     known: HashMap<u32, Known>,
-    /// What schedulers had said at the last call, and the version of users' names.
+    /// What schedulers had said at the last call, and the version of users' names: another one also when a name is due.
     told: (Vec<Arc<Snapshot>>, u64),
     /// What it was asked, and what it answered.
     asked: Vec<u32>,

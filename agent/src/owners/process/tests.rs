@@ -112,6 +112,31 @@ fn a_name_that_comes_late_is_taken_without_another_look() {
     assert_eq!(owners.looks(), 5, "7 and 8 were forgotten once");
 }
 
+/// Nothing else is looked at any more: it names an owner, and its end is told.
+#[test]
+fn a_user_that_is_added_is_named_also_of_labelled_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let uid = fs::metadata(dir.path()).unwrap().uid();
+    let mut child = Command::new("sleep").arg("600").env("CONTADOR_OWNER_PROJECT", "vision").spawn().unwrap();
+    let pid = child.id();
+    let passwd = dir.path().join("passwd");
+    let mut owners = ProcessOwners::new("/proc".into(), passwd.clone());
+    let start = std::time::Instant::now();
+    while owners.environ(pid).unwrap().is_empty() {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::yield_now();
+    }
+    assert_eq!(owners.resolve(&[pid], 0, &[])[&pid].owner.user, "");
+    assert!(owners.settled.is_some());
+    fs::write(passwd, format!("ana:x:{uid}:0::/:/bin/sh\n")).unwrap();
+    assert_eq!(owners.resolve(&[pid], 1, &[])[&pid].owner.user, "", "it is not looked at each time");
+    owners.users.look_again();
+    let owner = owners.resolve(&[pid], 2, &[])[&pid].owner.clone();
+    assert_eq!((owner.user.as_str(), owner.project.as_str(), owners.looks()), ("ana", "vision", 1));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_reused_pid_is_a_new_process_and_labels_may_come_later() {
     let dir = tempfile::tempdir().unwrap();
