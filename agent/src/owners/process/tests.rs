@@ -239,6 +239,31 @@ fn more_processes_than_files_may_be_open_are_told_apart_all_the_same() {
     child.wait().unwrap();
 }
 
+/// Where `/proc` is that of another PID namespace, nobody can be watched.
+#[test]
+fn whoever_can_not_be_watched_is_tried_when_he_is_looked_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = std::process::id();
+    process(dir.path(), own, 1, "sh", Some(""));
+    process(dir.path(), own + 1, 1, "sh", Some("CONTADOR_OWNER_JOB=j1"));
+    let mut owners = owners(dir.path(), "");
+    let mut tried = Vec::new();
+    for second in 0..100 {
+        let before = owners.watched.tries();
+        assert_eq!(owners.resolve(&[own, own + 1], second * 1_000, &[]).len(), 2);
+        let tries = owners.watched.tries() - before;
+        tried.extend((tries > 0).then_some((second, tries)));
+    }
+    assert_eq!(tried, [(0, 2), (30, 1), (90, 1)]);
+    // Another process has that PID.
+    fs::write(dir.path().join(format!("{own}/stat")), format!("{own} (sh) S 1 {}9999", "0 ".repeat(17))).unwrap();
+    let before = owners.watched.tries();
+    for _ in 0..3 {
+        owners.resolve(&[own, own + 1], 100_000, &[]);
+    }
+    assert_eq!(owners.watched.tries() - before, 1);
+}
+
 const ID: &str = "7be92808767a667f35c8505cbf40d14e931ef6db5b0210329cf193b15ba9d605";
 
 fn telling(work: &str, owner: Owner, labels: &[(&str, &str)]) -> Arc<Snapshot> {
