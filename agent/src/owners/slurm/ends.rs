@@ -1,5 +1,8 @@
 //! When jobs have ceased to hold what they held, by the controller's word: it may come some time after that.
 //!
+//! What was booked before the word came stays booked: such an end counts where it is after the last round before that, and else the
+//! job has held until that round.
+//!
 //! The controller tells whole seconds. Of a job that it does not end, or has not told of yet, the end is when the kernel shows no
 //! process of it any more, and nothing is told here.
 
