@@ -47,6 +47,13 @@ impl Held {
         self.devices.extend(claims.iter().map(|claim| claim.device.clone()));
     }
 
+    /// Whether somebody else has a device that it holds.
+    pub(super) fn is_of_another(&self, claims: &[Claim]) -> bool {
+        claims
+            .iter()
+            .any(|claim| self.devices.contains(&claim.device) && !is_same_work(&claim.holder.owner, &self.owner))
+    }
+
     /// Takes that it holds nothing any more.
     pub(super) fn end(&mut self, told: Option<&Told>, now_ms: i64, ends: &mut Ends) {
         let devices = std::mem::take(&mut self.devices);

@@ -96,6 +96,8 @@ struct Job {
     asked: Asked<Told>,
     owner: Option<Owner>,
     held: Held,
+    /// Another one has what it holds.
+    is_doubted: bool,
 }
 
 impl Jobs {
@@ -180,6 +182,7 @@ impl Jobs {
             }
             works.insert(id.clone(), named);
         }
+        self.known.values_mut().for_each(|job| job.doubt(&claims));
         let (claims, works) = (Arc::new(claims), Arc::new(works));
         // Where there is `scontrol`, and neither a controller nor jobs, nobody is missed.
         let is_missed = self.node.told.is_some() || !self.known.is_empty();
@@ -263,12 +266,16 @@ impl Jobs {
             }
             Answer::Node(answer) => {
                 self.node.answer("the node", answer, self.poll_ms, now_ms);
-                let used = self.node.told.iter().filter(|_| self.node.fault.is_none()).map(|node| &node.used);
+                let used = self.node.told.as_ref().filter(|_| self.node.fault.is_none()).map(|node| &node.used);
                 let is_more = |used: &Vec<Gres>| {
                     let shares = gres::count(used, "shard").saturating_add(gres::count(used, "mps"));
                     shares > 0 || gres::count(used, "gpu") > self.explained
                 };
-                self.running.due_ms = if used.into_iter().any(is_more) { now_ms } else { u64::MAX };
+                // One that the controller alone knows of may have ended.
+                if used.is_some_and(|used| gres::count(used, "gpu") < self.explained) {
+                    self.known.values_mut().for_each(|job| job.wait_ms = 0);
+                }
+                self.running.due_ms = if used.is_some_and(is_more) { now_ms } else { u64::MAX };
             }
             Answer::Running(answer) => {
                 let numbers = answer.clone().unwrap_or_default();
@@ -333,6 +340,15 @@ impl Job {
         }
     }
 
+    /// Has it be asked of at once, without a process, when what it holds is another one's from now on: it may have ended.
+    fn doubt(&mut self, claims: &[Claim]) {
+        let is_doubted = self.is_alone() && !self.has_shares() && self.held.is_of_another(claims);
+        if is_doubted && !self.is_doubted {
+            self.wait_ms = 0;
+        }
+        self.is_doubted = is_doubted;
+    }
+
     /// Takes that its groups have no process; whether it may go on to hold what it was allocated. A batch job has ended here
     /// with its script. Any other has not before the controller says so.
     fn goes_on_alone(&mut self, host: &str) -> bool {
@@ -351,7 +367,7 @@ impl Job {
         }
         let Some(told) = &self.asked.told else { return self.asked.fault.is_none() };
         let is_allocated = matches!(told.state.as_str(), RUNNING | SUSPENDED) && told.batch_host != node;
-        is_allocated && told.on(&node).is_some_and(|got| !index(got).is_empty())
+        is_allocated && told.on(&node).is_some_and(|got| !gres::places(got).is_empty())
     }
 
     /// Whether enough is known to say who it is, and will stay.
@@ -443,8 +459,8 @@ impl Job {
         let told = self.asked.told.as_ref();
         let on_node = told.and_then(|told| told.on(node));
         let got = on_node.unwrap_or_default();
-        let places = index(got);
-        let is_told = on_node.is_some() && places.is_empty() == of_devices(got).next().is_none();
+        let places = gres::places(got);
+        let is_told = on_node.is_some() && places.is_empty() == gres::devices(got).next().is_none();
         let allocated = if is_told { Allocated::Places(&places) } else { Allocated::Unknown };
         let has_script = told.is_none_or(|told| told.batch_host == node);
         let held = self.environ.devices(allocated, has_script, order, devices);
@@ -475,16 +491,6 @@ impl Job {
         let ppm = u128::from(count) * u128::from(gpus) * 1_000_000 / whole;
         Part::Ppm(u32::try_from(ppm.clamp(1, 1_000_000)).unwrap_or(1_000_000))
     }
-}
-
-/// The devices of a list of resources, by their place among the node's.
-fn index(got: &[Gres]) -> Vec<u32> {
-    of_devices(got).flat_map(|gres| gres.index.iter().copied()).collect()
-}
-
-/// Those of a list that are devices, or shares of them.
-fn of_devices(got: &[Gres]) -> impl Iterator<Item = &Gres> {
-    got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps") && gres.count > 0)
 }
 
 #[cfg(test)]

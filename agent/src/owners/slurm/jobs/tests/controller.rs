@@ -99,3 +99,43 @@ fn whoever_was_asked_just_now_may_answer_yet() {
         assert_eq!(machine.held().len(), held, "at {now_ms}");
     }
 }
+
+/// What it held is another one's, or is not allocated any more.
+#[test]
+fn an_allocation_that_may_have_ended_is_asked_of_at_once() {
+    let mut machine = Machine::new();
+    machine.jobs.host = "n1".into();
+    machine.jobs.answer(Answer::Running(Ok(vec!["5".into()])), 0);
+    let mut now_ms = 0;
+    let tell = |machine: &mut Machine, now_ms: u64| {
+        machine.told("5", allocated("RUNNING", "gpu:2(IDX:2-3)"), now_ms);
+        machine.held();
+    };
+    tell(&mut machine, 0);
+    // It is asked of every 30 s by now.
+    for _ in 0..10 {
+        now_ms += POLL_MS;
+        assert_eq!(machine.questions(now_ms).len(), 1);
+        tell(&mut machine, now_ms);
+    }
+    let of = |job: &str| Question::Job(job.into(), job.into());
+    machine.job(6, &[60], "SLURM_JOB_ID=6 SLURM_JOB_GPUS=1 SLURMD_NODENAME=n1");
+    machine.held();
+    assert_eq!(machine.questions(now_ms + 1), [of("6")], "it has another device");
+    machine.job(7, &[70], "SLURM_JOB_ID=7 SLURM_JOB_GPUS=2 SLURMD_NODENAME=n1");
+    machine.held();
+    assert_eq!(machine.questions(now_ms + 2), [of("5"), of("7")]);
+    // The controller says that it goes on: it is asked of less and less again.
+    let mut asked = Vec::new();
+    for second in 0..20 {
+        tell(&mut machine, now_ms + 2 + second * 1_000);
+        asked.extend((!machine.questions(now_ms + 2 + second * 1_000).is_empty()).then_some(second));
+    }
+    assert_eq!(asked, [1, 3, 7, 15]);
+    // All four are held, and three are allocated.
+    tell(&mut machine, now_ms + 20_000);
+    machine.used("gpu:4", now_ms + 20_000);
+    assert_eq!(machine.questions(now_ms + 20_000), []);
+    machine.used("gpu:3", now_ms + 20_000);
+    assert_eq!(machine.questions(now_ms + 20_000), [of("5")]);
+}
