@@ -21,21 +21,32 @@ pub struct Watched {
     most: usize,
     epoll: Option<OwnedFd>,
     files: HashMap<u32, OwnedFd>,
+    tries: u64,
 }
 
 impl Watched {
     /// None yet, of those in `proc` (`/proc`), and at most so many at once: each is an open file.
     pub fn new(proc: PathBuf, most: usize) -> Self {
-        Self { proc, most, epoll: epoll::create(epoll::CreateFlags::CLOEXEC).ok(), files: HashMap::new() }
+        Self { proc, most, epoll: epoll::create(epoll::CreateFlags::CLOEXEC).ok(), files: HashMap::new(), tries: 0 }
     }
 
     /// Whether the process that has this PID is watched from now on, if it was not already; not when too many are.
     pub fn watch(&mut self, pid: u32) -> bool {
-        let is_full = self.files.len() >= self.most;
-        if !self.files.contains_key(&pid) && !is_full {
+        if !self.files.contains_key(&pid) && !self.is_full() {
+            self.tries += 1;
             self.files.extend(self.open(pid).map(|file| (pid, file)));
         }
         self.files.contains_key(&pid)
+    }
+
+    /// Whether there are as many as may be.
+    pub fn is_full(&self) -> bool {
+        self.files.len() >= self.most
+    }
+
+    /// How often it was tried to watch one, which costs some calls into the kernel.
+    pub fn tries(&self) -> u64 {
+        self.tries
     }
 
     fn open(&self, pid: u32) -> Option<OwnedFd> {

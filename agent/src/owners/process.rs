@@ -69,7 +69,7 @@ pub struct ProcessOwners {
     variables: BTreeSet<String>,
     watched: Watched,
     known: HashMap<u32, Known>,
-    /// What schedulers had said at the last call, and the version of users' names.
+    /// What schedulers had said at the last call, and the version of users' names: another one also when a name is due.
     told: (Vec<Arc<Snapshot>>, u64),
     /// What it was asked, and what it answered.
     asked: Vec<u32>,
@@ -101,6 +101,8 @@ struct Known {
     started: Option<u64>,
     /// Whether its end is told.
     is_watched: bool,
+    /// It could not be watched: that is tried again when it is looked up, as where `/proc` has other processes' PIDs, all are so.
+    is_unwatchable: bool,
     found: Found,
     /// When it was found out, Unix milliseconds.
     found_ms: i64,
@@ -218,12 +220,17 @@ impl ProcessOwners {
     /// What is known of a process that may be another one than `before`; `None` when it does not exist.
     fn find(&mut self, pid: u32, before: Option<Known>, now_ms: i64, ancestors: &mut Ancestors) -> Option<Known> {
         // Before anything is read: so that is of its process, or of one that comes when it has ended.
-        let is_watched = self.watched.watch(pid);
+        let gave_up = before.as_ref().is_some_and(|known| known.is_unwatchable && !known.is_due(now_ms));
+        let is_watched = !gave_up && self.watched.watch(pid);
+        let is_refused = !is_watched && !gave_up && !self.watched.is_full();
         let stat = self.stat(pid)?;
         let is_same = |known: &Known| known.started == stat.started && !known.is_due(now_ms);
         if before.as_ref().is_some_and(is_same) {
-            return before.map(|known| Known { is_watched, ..known });
+            let is_unwatchable = gave_up || is_refused;
+            return before.map(|known| Known { is_watched, is_unwatchable, ..known });
         }
+        // Of another one that has that PID now, it is tried at the next call.
+        let is_unwatchable = is_refused;
         let found = self.look_up(pid, &stat, ancestors);
         // What has brought no labels so far is ever less likely to bring some.
         let again = before.as_ref().filter(|known| known.started == stat.started && known.found == found);
@@ -231,7 +238,8 @@ impl ProcessOwners {
             again.and_then(|known| known.holds_ms).map_or(UNLABELLED_MS, |held| (2 * held).min(MAX_UNLABELLED_MS));
         let holds_ms = found.said.owner.is_none().then_some(longer);
         let named = before.and_then(|known| known.named);
-        Some(Known { started: stat.started, is_watched, found, found_ms: now_ms, holds_ms, named, call: 0 })
+        let (started, found_ms) = (stat.started, now_ms);
+        Some(Known { started, is_watched, is_unwatchable, found, found_ms, holds_ms, named, call: 0 })
     }
 
     /// How often a process was looked up so far, as opposed to known.

@@ -13,8 +13,9 @@ use self::directory::Directory;
 /// The machine's own passwd file: the one that its C library reads.
 const PASSWD: &str = "/etc/passwd";
 
-/// How often is looked whether the file has changed.
+/// How often is looked whether the file has changed: when somebody wants a name, and when nobody does.
 const LOOK: Duration = Duration::from_secs(1);
+const IDLE_LOOK: Duration = Duration::from_secs(30);
 
 /// The users of a passwd file, read again when it changes.
 #[derive(Debug)]
@@ -23,15 +24,17 @@ pub struct Users {
     looked: Option<Instant>,
     changed: Option<SystemTime>,
     names: HashMap<u32, String>,
+    /// How often the names in the file have been others.
+    version: u64,
     /// Only beside the machine's own file: what another one stands for has users of its own.
     directory: Option<Directory>,
 }
 
 impl Users {
-    /// The users in `path` (`/etc/passwd`). A file that can't be read names nobody.
+    /// The users in `path` (`/etc/passwd`). A file that can't be read names nobody whom it has not named before.
     pub fn new(path: PathBuf) -> Self {
         let directory = (path == Path::new(PASSWD)).then(Directory::of_machine);
-        Self { path, looked: None, changed: None, names: HashMap::new(), directory }
+        Self { path, looked: None, changed: None, names: HashMap::new(), version: 0, directory }
     }
 
     /// The same beside any file, with a directory that answers so.
@@ -44,22 +47,35 @@ impl Users {
     /// says later is known then ([`version`](Self::version)).
     pub fn name(&mut self, uid: u32) -> Option<&str> {
         let now = Instant::now();
-        if self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK) {
-            self.looked = Some(now);
-            self.read();
-        }
+        self.look(now, LOOK);
         match self.names.get(&uid) {
             Some(name) => Some(name.as_str()),
             None => self.directory.as_mut()?.name(uid, now),
         }
     }
 
-    fn read(&mut self) {
-        let changed = fs::metadata(&self.path).and_then(|metadata| metadata.modified()).ok();
-        if changed.is_none() || changed != self.changed {
-            self.changed = changed;
-            self.names = parse(&fs::read_to_string(&self.path).unwrap_or_default());
+    /// Reads the file when it has changed, if the last look at it was so long ago.
+    fn look(&mut self, now: Instant, every: Duration) {
+        if self.looked.is_some_and(|looked| now.duration_since(looked) < every) {
+            return;
         }
+        self.looked = Some(now);
+        let changed = fs::metadata(&self.path).and_then(|metadata| metadata.modified()).ok();
+        if changed.is_some() && changed == self.changed {
+            return;
+        }
+        let Ok(text) = fs::read_to_string(&self.path) else { return };
+        self.changed = changed;
+        let names = parse(&text);
+        if names != self.names {
+            (self.names, self.version) = (names, self.version + 1);
+        }
+    }
+
+    /// Has the next call look at the file.
+    #[cfg(test)]
+    pub(super) fn look_again(&mut self) {
+        self.looked = None;
     }
 
     /// Whether the directory is still being asked for this user.
@@ -67,9 +83,12 @@ impl Users {
         self.directory.as_ref().is_some_and(|directory| directory.is_asking(uid))
     }
 
-    /// Another one when the directory has named somebody since.
+    /// Another one when somebody may have another name since, so that names are to be asked for anew: the file or the directory
+    /// has named somebody, or what that has said does not hold any more. It costs next to nothing.
     pub fn version(&mut self) -> u64 {
-        self.directory.as_mut().map_or(0, Directory::version)
+        let now = Instant::now();
+        self.look(now, IDLE_LOOK);
+        self.version + self.directory.as_mut().map_or(0, |directory| directory.version(now))
     }
 }
 
@@ -96,12 +115,30 @@ mod tests {
         let passwd = dir.path().join("passwd");
         fs::write(&passwd, "#eva:x:7:\nana:x:1000:0::/:/bin/sh\nother:x:1000:0::/:\n:x:8:\nbroken\nneg:x:-1:\n")
             .unwrap();
-        let mut users = Users::new(passwd);
+        let mut users = Users::new(passwd.clone());
         for (uid, name) in [(1_000, Some("ana")), (7, None), (8, None), (0, None)] {
             assert_eq!(users.name(uid), name, "{uid}");
         }
         // A user of this machine, of whom another one's file does not tell, is not asked for.
-        assert!(!users.is_asking(0) && users.version() == 0);
+        assert!(!users.is_asking(0) && users.version() == 1);
+        // It is looked at again, is away for a while, and then names another.
+        let mut names = |text: Option<&str>, second: u64| {
+            match text {
+                Some(text) => {
+                    fs::write(&passwd, text).unwrap();
+                    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+                    fs::File::options().write(true).open(&passwd).unwrap().set_modified(changed).unwrap();
+                }
+                None => fs::remove_file(&passwd).unwrap(),
+            }
+            users.look_again();
+            (users.version(), users.name(1_000).map(str::to_owned))
+        };
+        let found = |version, name: &str| (version, Some(name.to_owned()));
+        assert_eq!(names(Some("ana:x:1000:\n"), 5), found(1, "ana"));
+        assert_eq!(names(Some("eva:x:1000:\n"), 5), found(1, "ana"), "it has not changed");
+        assert_eq!(names(None, 5), found(1, "ana"));
+        assert_eq!(names(Some("eva:x:1000:\n"), 6), found(2, "eva"));
         assert_eq!(Users::new(dir.path().join("none")).name(1_000), None);
     }
 

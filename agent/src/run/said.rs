@@ -4,7 +4,8 @@
 //! and after them. So what was last said on a device of a work (a pod's container, or a job) goes on:
 //!
 //! - each of the fields that say who pays by itself, until a process there says something else, or several processes
-//!   contradict each other;
+//!   contradict each other. A process that says exactly what the rules say (`CONTADOR_OWNER_DEPARTMENT=unassigned`, where that is
+//!   the default) can't be told from one that says nothing: what was said before goes on;
 //! - also on the work's other devices, where nothing was said, as long as what was said on its devices is the same;
 //! - while the work was given any device, or is suspended. An agent that is started anew knows of nothing that was said.
 

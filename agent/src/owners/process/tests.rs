@@ -112,6 +112,31 @@ fn a_name_that_comes_late_is_taken_without_another_look() {
     assert_eq!(owners.looks(), 5, "7 and 8 were forgotten once");
 }
 
+/// Nothing else is looked at any more: it names an owner, and its end is told.
+#[test]
+fn a_user_that_is_added_is_named_also_of_labelled_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let uid = fs::metadata(dir.path()).unwrap().uid();
+    let mut child = Command::new("sleep").arg("600").env("CONTADOR_OWNER_PROJECT", "vision").spawn().unwrap();
+    let pid = child.id();
+    let passwd = dir.path().join("passwd");
+    let mut owners = ProcessOwners::new("/proc".into(), passwd.clone());
+    let start = std::time::Instant::now();
+    while owners.environ(pid).unwrap().is_empty() {
+        assert!(start.elapsed().as_secs() < 60);
+        std::thread::yield_now();
+    }
+    assert_eq!(owners.resolve(&[pid], 0, &[])[&pid].owner.user, "");
+    assert!(owners.settled.is_some());
+    fs::write(passwd, format!("ana:x:{uid}:0::/:/bin/sh\n")).unwrap();
+    assert_eq!(owners.resolve(&[pid], 1, &[])[&pid].owner.user, "", "it is not looked at each time");
+    owners.users.look_again();
+    let owner = owners.resolve(&[pid], 2, &[])[&pid].owner.clone();
+    assert_eq!((owner.user.as_str(), owner.project.as_str(), owners.looks()), ("ana", "vision", 1));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_reused_pid_is_a_new_process_and_labels_may_come_later() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,6 +237,31 @@ fn more_processes_than_files_may_be_open_are_told_apart_all_the_same() {
     assert_eq!(owners.resolve(&[pid], 1, &[])[&pid].owner.command, "new");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Where `/proc` is that of another PID namespace, nobody can be watched.
+#[test]
+fn whoever_can_not_be_watched_is_tried_when_he_is_looked_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = std::process::id();
+    process(dir.path(), own, 1, "sh", Some(""));
+    process(dir.path(), own + 1, 1, "sh", Some("CONTADOR_OWNER_JOB=j1"));
+    let mut owners = owners(dir.path(), "");
+    let mut tried = Vec::new();
+    for second in 0..100 {
+        let before = owners.watched.tries();
+        assert_eq!(owners.resolve(&[own, own + 1], second * 1_000, &[]).len(), 2);
+        let tries = owners.watched.tries() - before;
+        tried.extend((tries > 0).then_some((second, tries)));
+    }
+    assert_eq!(tried, [(0, 2), (30, 1), (90, 1)]);
+    // Another process has that PID.
+    fs::write(dir.path().join(format!("{own}/stat")), format!("{own} (sh) S 1 {}9999", "0 ".repeat(17))).unwrap();
+    let before = owners.watched.tries();
+    for _ in 0..3 {
+        owners.resolve(&[own, own + 1], 100_000, &[]);
+    }
+    assert_eq!(owners.watched.tries() - before, 1);
 }
 
 const ID: &str = "7be92808767a667f35c8505cbf40d14e931ef6db5b0210329cf193b15ba9d605";

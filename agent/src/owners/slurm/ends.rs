@@ -1,5 +1,8 @@
 //! When jobs have ceased to hold what they held, by the controller's word: it may come some time after that.
 //!
+//! What was booked before the word came stays booked: such an end counts where it is after the last round before that, and else the
+//! job has held until that round.
+//!
 //! The controller tells whole seconds. Of a job that it does not end, or has not told of yet, the end is when the kernel shows no
 //! process of it any more, and nothing is told here.
 
@@ -23,13 +26,18 @@ pub(super) struct Held {
     devices: Vec<DeviceId>,
     /// Since when, Unix milliseconds.
     since_ms: i64,
+    /// Who it is, as it was said last.
+    owner: Owner,
 }
 
 impl Held {
     /// Takes what `owner`'s job holds at `now_ms`. When that is nothing any more, `told` may say since when.
     pub(super) fn take(&mut self, claims: &[Claim], owner: &Owner, told: Option<&Told>, now_ms: i64, ends: &mut Ends) {
         if claims.is_empty() {
-            return self.end(owner, told, now_ms, ends);
+            return self.end(told, now_ms, ends);
+        }
+        if self.owner != *owner {
+            self.owner.clone_from(owner);
         }
         if self.devices.is_empty() {
             self.since_ms = now_ms;
@@ -39,8 +47,15 @@ impl Held {
         self.devices.extend(claims.iter().map(|claim| claim.device.clone()));
     }
 
+    /// Whether somebody else has a device that it holds.
+    pub(super) fn is_of_another(&self, claims: &[Claim]) -> bool {
+        claims
+            .iter()
+            .any(|claim| self.devices.contains(&claim.device) && !is_same_work(&claim.holder.owner, &self.owner))
+    }
+
     /// Takes that it holds nothing any more.
-    pub(super) fn end(&mut self, owner: &Owner, told: Option<&Told>, now_ms: i64, ends: &mut Ends) {
+    pub(super) fn end(&mut self, told: Option<&Told>, now_ms: i64, ends: &mut Ends) {
         let devices = std::mem::take(&mut self.devices);
         // An end before that second is one of an earlier time that it held.
         let Some(at_ms) = told
@@ -49,7 +64,7 @@ impl Held {
         else {
             return;
         };
-        let end = |device| (Ended { device, owner: owner.clone(), at_ms }, now_ms);
+        let end = |device| (Ended { device, owner: self.owner.clone(), at_ms }, now_ms);
         ends.0.extend(devices.into_iter().map(end));
     }
 }

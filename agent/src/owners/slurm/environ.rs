@@ -94,8 +94,8 @@ impl Environ {
     /// nothing. `SLURM_JOB_GPUS` comes last when it is another node's: unless `has_script`, the batch script may run here, and when
     /// it lacks a device of a step.
     ///
-    /// Of a node with instances of MIG, those that it names count before all numbers, as far as they may be what it was allocated:
-    /// as long as they are no more.
+    /// Of a node with instances of MIG, those that it names count before numbers whose device is not certain
+    /// ([`places::certain`]), as far as they may be what it was allocated: as long as they are no more.
     pub fn devices(
         &self,
         allocated: Allocated<'_>,
@@ -115,10 +115,16 @@ impl Environ {
         };
         let numbers = all.into_iter().find(|numbers| !numbers.is_empty());
         let mut devices = match numbers {
-            Some(numbers) => match instances(&named, numbers.len(), node) {
-                Some(instances) => instances,
-                None => numbers.iter().filter_map(|place| places::device(*place, order, node)).collect(),
-            },
+            Some(numbers) => {
+                let mut found: Vec<DeviceId> =
+                    numbers.iter().filter_map(|place| places::certain(*place, order, node)).collect();
+                let open = numbers.len() - found.len();
+                match instances(&named, &found, open, node) {
+                    Some(instances) => found.extend(instances),
+                    None => found = numbers.iter().filter_map(|place| places::device(*place, order, node)).collect(),
+                }
+                found
+            }
             None if allocated == Allocated::Places(&[]) => Vec::new(),
             None => named,
         };
@@ -137,11 +143,11 @@ pub enum Allocated<'a> {
     Places(&'a [u32]),
 }
 
-/// The instances of MIG among those named, when they may be all or a part of so many devices. Where the node's devices are not known
-/// yet, they may be.
-fn instances(named: &[DeviceId], may_have: usize, node: &[NodeDevice]) -> Option<Vec<DeviceId>> {
+/// The instances of MIG among those named, without those that it `has`, when they may be all or a part of so many devices. Where the
+/// node's devices are not known yet, they may be.
+fn instances(named: &[DeviceId], has: &[DeviceId], may_have: usize, node: &[NodeDevice]) -> Option<Vec<DeviceId>> {
     let is_instance = |id: &&DeviceId| matches!(id, DeviceId::Uuid(uuid) if uuid.starts_with("MIG-"));
-    let mut found: Vec<DeviceId> = named.iter().filter(is_instance).cloned().collect();
+    let mut found: Vec<DeviceId> = named.iter().filter(is_instance).filter(|id| !has.contains(id)).cloned().collect();
     found.sort();
     found.dedup();
     let is_here = |id: &DeviceId| node.is_empty() || id.on(node).is_some();
@@ -229,6 +235,15 @@ mod tests {
         );
         assert_eq!(held_on(&node(), &of("SLURM_JOB_GPUS=0", MIG), Allocated::Places(&[0])), ["0"]);
         assert_eq!(held_on(&split, &of("X=", MIG), Allocated::Places(&[])), [] as [&str; 0], "it was given none");
+        // So is a single one, where the place is that of a GPU that is not split, or of another instance.
+        assert_eq!(held_on(&split, &of("SLURM_JOB_GPUS=1", &other), Allocated::Places(&[1])), ["1"]);
+        assert_eq!(held_on(&split, &of("SLURM_JOB_GPUS=1,5", &other), Allocated::Places(&[1, 5])), ["1", &other]);
+        let detected = |gpus: &str, names: &str| {
+            let ids = of(gpus, names).devices(Allocated::Unknown, true, Some(&Order::Detected(Vec::new())), &split);
+            ids.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(detected("SLURM_JOB_GPUS=3", &other), [MIG]);
+        assert_eq!(detected("SLURM_JOB_GPUS=3,4", MIG), [MIG, &other], "it was given both");
         // Before the node is known.
         assert_eq!(held_on(&[], &of("SLURM_JOB_GPUS=5", MIG), Allocated::Places(&[5])), [MIG]);
     }

@@ -40,6 +40,16 @@ pub fn count(list: &[Gres], name: &str) -> u64 {
     list.iter().filter(|gres| gres.name == name).fold(0, |sum, gres| sum.saturating_add(gres.count))
 }
 
+/// Those of a list that are devices, or shares of them.
+pub fn devices(list: &[Gres]) -> impl Iterator<Item = &Gres> {
+    list.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps") && gres.count > 0)
+}
+
+/// The devices of a list, by their place among the node's.
+pub fn places(list: &[Gres]) -> Vec<u32> {
+    devices(list).flat_map(|gres| gres.index.iter().copied()).collect()
+}
+
 fn one(text: &str) -> Option<Gres> {
     // Some lists have this in the place of a type that is not configured.
     let text = text.trim().replace(":(null)", "");

@@ -14,6 +14,7 @@ use super::asked::{Asked, FAILED_MS};
 use super::ends::{Ends, Held};
 use super::environ::{Allocated, Environ};
 use super::gres::{self, Gres};
+use super::places::Order;
 use super::told::{NodeTold, Told};
 use super::tree::{self, JobGroup};
 use super::{RUNNING, STATE, SUSPENDED};
@@ -25,6 +26,9 @@ use crate::sensors::kernel::{self, Stat};
 /// When a question is asked again, in milliseconds: where nothing has changed, and where something has.
 const AGAIN_MS: u64 = 300_000;
 const CHANGED_MS: u64 = 2_000;
+
+/// Without any answer for so long, while something is asked, nobody answers any more, in milliseconds.
+const SILENT_MS: u64 = 60_000;
 
 /// How long what the groups said counts when they can't be listed, in milliseconds.
 const KEEP_MS: u64 = 300_000;
@@ -64,6 +68,10 @@ pub struct Jobs {
     running: Asked<()>,
     /// Questions about jobs that have no answer yet, also about those that are gone.
     open: usize,
+    /// When something was answered last, or asked while nothing else was, in milliseconds of a clock that only goes forward; and why
+    /// nobody answers.
+    heard_ms: u64,
+    hung: Option<String>,
     ends: Ends,
     /// For how long the groups could not be listed, in milliseconds, and when that was last tried (Unix milliseconds).
     unlisted_ms: u64,
@@ -88,6 +96,8 @@ struct Job {
     asked: Asked<Told>,
     owner: Option<Owner>,
     held: Held,
+    /// Another one has what it holds.
+    is_doubted: bool,
 }
 
 impl Jobs {
@@ -107,6 +117,8 @@ impl Jobs {
             explained: 0,
             running,
             open: 0,
+            heard_ms: 0,
+            hung: None,
             ends: Ends::default(),
             unlisted_ms: 0,
             looked_ms: 0,
@@ -142,11 +154,14 @@ impl Jobs {
             let is_another = |other: &Job| other.environ.number == id;
             if job.goes_on_alone(&self.host) && !self.known.values().any(is_another) {
                 self.known.insert(id, job);
-            } else if let Some(owner) = &job.owner {
-                job.held.end(owner, job.asked.told.as_ref(), told_ms, &mut self.ends);
+            } else {
+                job.held.end(job.asked.told.as_ref(), told_ms, &mut self.ends);
             }
         }
         let (mut claims, mut works) = (Vec::new(), HashMap::new());
+        let about = self.node.told.as_ref();
+        let has = about.map_or(0, |node| gres::count(&node.has, "gpu"));
+        let order = Order::known(about.and_then(|node| node.order.as_ref()), has, devices);
         self.explained = 0;
         for (id, job) in &mut self.known {
             let node = job.node(&self.host);
@@ -155,7 +170,7 @@ impl Jobs {
                 continue;
             }
             let named = job.named(&self.proc, &mut self.users);
-            let mut of_job = job.claims(&named, &node, self.node.told.as_ref(), devices);
+            let mut of_job = job.claims(&named, &node, about, order.as_ref().ok().copied(), devices);
             self.explained += if job.has_shares() { 0 } else { of_job.len() as u64 };
             if super::is_suspended(&named) {
                 of_job.clear();
@@ -167,12 +182,19 @@ impl Jobs {
             }
             works.insert(id.clone(), named);
         }
+        self.known.values_mut().for_each(|job| job.doubt(&claims));
         let (claims, works) = (Arc::new(claims), Arc::new(works));
         // Where there is `scontrol`, and neither a controller nor jobs, nobody is missed.
         let is_missed = self.node.told.is_some() || !self.known.is_empty();
-        let fault = self.node.fault.clone().filter(|_| is_missed);
+        let fault = self.hung.clone().or_else(|| self.node.fault.clone()).filter(|_| is_missed);
         let ended = self.ends.told(told_ms);
-        let mut snapshot = Snapshot { told_ms, claims, works, fault, ended, ..Snapshot::default() };
+        // Before an answer it is not known whether there is an order; and one device has one place.
+        let is_guessed = !claims.is_empty() && devices.len() > 1 && !self.node.is_open();
+        let unclear = order.err().filter(|_| is_guessed).map(|reason| {
+            format!("node {}: which GPU is at a place of Slurm's is taken by device files, since {reason}", self.host)
+        });
+        let unclear = unclear.into_iter().collect();
+        let mut snapshot = Snapshot { told_ms, claims, works, fault, unclear, ended, ..Snapshot::default() };
         snapshot.share(&self.last);
         self.last = snapshot.clone();
         snapshot
@@ -191,15 +213,17 @@ impl Jobs {
 
     /// Whether something is asked that was neither told nor refused yet.
     pub fn is_waiting(&self) -> bool {
-        self.node.is_open()
-            || self.running.pending
-            || self.known.values().any(|job| job.asked.pending && job.asked.is_open())
+        let is_open = |job: &Job| job.asked.pending && job.asked.is_open();
+        self.hung.is_none() && (self.node.is_open() || self.running.pending || self.known.values().any(is_open))
     }
 
     /// What is to be asked at `now_ms`, in milliseconds of a clock that only goes forward; it counts as asked then.
     pub fn questions(&mut self, now_ms: u64) -> Vec<Question> {
         let mut room = MAX_PENDING.saturating_sub(self.open);
         let mut questions = Vec::new();
+        if !(self.node.pending || self.running.pending || self.open > 0) {
+            self.heard_ms = now_ms;
+        }
         if !self.node.pending && now_ms >= self.node.due_ms {
             self.node.pending = true;
             questions.push(Question::Node(self.host.clone()));
@@ -218,29 +242,40 @@ impl Jobs {
             questions.push(Question::Job(id.clone(), number));
             (room, self.open) = (room - 1, self.open + 1);
         }
+        if now_ms.saturating_sub(self.heard_ms) >= SILENT_MS && self.hung.is_none() {
+            let fault = format!("scontrol has neither answered nor ended for {} s", SILENT_MS / 1_000);
+            tracing::warn!(fault, "Slurm does not tell");
+            self.hung = Some(fault);
+        }
+        // A question that was asked just now may have its answer yet.
+        for job in self.known.values_mut().filter(|job| now_ms.saturating_sub(job.asked_ms) >= FAILED_MS) {
+            job.forget_old(now_ms);
+        }
         questions
     }
 
     /// Takes what was answered at `now_ms`.
     pub fn answer(&mut self, answer: Answer, now_ms: u64) {
+        (self.heard_ms, self.hung) = (now_ms, None);
         match answer {
             Answer::Job(id, answer) => {
                 self.open = self.open.saturating_sub(1);
                 let Some(job) = self.known.get_mut(&id) else { return };
                 job.asked.answer(&format!("job {id}"), answer.map(|told| *told), AGAIN_MS, now_ms);
-                // Nothing else tells that it has ended.
-                if job.is_alone() && now_ms.saturating_sub(job.asked.told_ms) >= AGAIN_MS {
-                    job.asked.told = None;
-                }
+                job.forget_old(now_ms);
             }
             Answer::Node(answer) => {
                 self.node.answer("the node", answer, self.poll_ms, now_ms);
-                let used = self.node.told.iter().filter(|_| self.node.fault.is_none()).map(|node| &node.used);
+                let used = self.node.told.as_ref().filter(|_| self.node.fault.is_none()).map(|node| &node.used);
                 let is_more = |used: &Vec<Gres>| {
                     let shares = gres::count(used, "shard").saturating_add(gres::count(used, "mps"));
                     shares > 0 || gres::count(used, "gpu") > self.explained
                 };
-                self.running.due_ms = if used.into_iter().any(is_more) { now_ms } else { u64::MAX };
+                // One that the controller alone knows of may have ended.
+                if used.is_some_and(|used| gres::count(used, "gpu") < self.explained) {
+                    self.known.values_mut().for_each(|job| job.wait_ms = 0);
+                }
+                self.running.due_ms = if used.is_some_and(is_more) { now_ms } else { u64::MAX };
             }
             Answer::Running(answer) => {
                 let numbers = answer.clone().unwrap_or_default();
@@ -297,6 +332,23 @@ impl Job {
         self.group.pids.is_empty()
     }
 
+    /// Forgets a word that is too old, of a job without a process: nothing else tells that it has ended.
+    fn forget_old(&mut self, now_ms: u64) {
+        if self.is_alone() && self.asked.told.is_some() && now_ms.saturating_sub(self.asked.told_ms) >= AGAIN_MS {
+            self.asked.told = None;
+            self.asked.fault.get_or_insert_with(|| "no answer".into());
+        }
+    }
+
+    /// Has it be asked of at once, without a process, when what it holds is another one's from now on: it may have ended.
+    fn doubt(&mut self, claims: &[Claim]) {
+        let is_doubted = self.is_alone() && !self.has_shares() && self.held.is_of_another(claims);
+        if is_doubted && !self.is_doubted {
+            self.wait_ms = 0;
+        }
+        self.is_doubted = is_doubted;
+    }
+
     /// Takes that its groups have no process; whether it may go on to hold what it was allocated. A batch job has ended here
     /// with its script. Any other has not before the controller says so.
     fn goes_on_alone(&mut self, host: &str) -> bool {
@@ -315,7 +367,7 @@ impl Job {
         }
         let Some(told) = &self.asked.told else { return self.asked.fault.is_none() };
         let is_allocated = matches!(told.state.as_str(), RUNNING | SUSPENDED) && told.batch_host != node;
-        is_allocated && told.on(&node).is_some_and(|got| !index(got).is_empty())
+        is_allocated && told.on(&node).is_some_and(|got| !gres::places(got).is_empty())
     }
 
     /// Whether enough is known to say who it is, and will stay.
@@ -396,15 +448,21 @@ impl Job {
         Named { owner, labels: labels.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 
-    fn claims(&self, holder: &Named, node: &str, about: Option<&NodeTold>, devices: &[NodeDevice]) -> Vec<Claim> {
+    fn claims(
+        &self,
+        holder: &Named,
+        node: &str,
+        about: Option<&NodeTold>,
+        order: Option<&Order>,
+        devices: &[NodeDevice],
+    ) -> Vec<Claim> {
         let told = self.asked.told.as_ref();
         let on_node = told.and_then(|told| told.on(node));
         let got = on_node.unwrap_or_default();
-        let places = index(got);
-        let is_told = on_node.is_some() && places.is_empty() == of_devices(got).next().is_none();
+        let places = gres::places(got);
+        let is_told = on_node.is_some() && places.is_empty() == gres::devices(got).next().is_none();
         let allocated = if is_told { Allocated::Places(&places) } else { Allocated::Unknown };
         let has_script = told.is_none_or(|told| told.batch_host == node);
-        let order = about.and_then(|node| node.order.as_ref());
         let held = self.environ.devices(allocated, has_script, order, devices);
         let part = self.part(got, about.map(|node| node.has.as_slice()).unwrap_or_default(), held.len());
         held.into_iter().map(|device| Claim { device, part, holder: holder.clone() }).collect()
@@ -433,16 +491,6 @@ impl Job {
         let ppm = u128::from(count) * u128::from(gpus) * 1_000_000 / whole;
         Part::Ppm(u32::try_from(ppm.clamp(1, 1_000_000)).unwrap_or(1_000_000))
     }
-}
-
-/// The devices of a list of resources, by their place among the node's.
-fn index(got: &[Gres]) -> Vec<u32> {
-    of_devices(got).flat_map(|gres| gres.index.iter().copied()).collect()
-}
-
-/// Those of a list that are devices, or shares of them.
-fn of_devices(got: &[Gres]) -> impl Iterator<Item = &Gres> {
-    got.iter().filter(|gres| matches!(gres.name.as_str(), "gpu" | "shard" | "mps") && gres.count > 0)
 }
 
 #[cfg(test)]

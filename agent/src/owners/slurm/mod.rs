@@ -10,7 +10,8 @@
 //! - A batch job holds, on the node of its script, from when its first step has a process until its last one has none. Groups
 //!   without processes, as a crash leaves them behind, and the step managers of Slurm hold nothing.
 //! - Any other job holds until the controller says that it no longer runs, and at most 5 minutes after its last word.
-//! - When a job ended, or was suspended, that the controller alone knows of, it says afterwards: [`ends`].
+//! - When a job ended, or was suspended, that the controller alone knows of, it says afterwards, which counts as far as it is
+//!   not booked yet: [`ends`].
 //! - An allocation that has no process here, as `salloc` makes it where `PrologFlags` has no `Contain`, is known to the
 //!   controller alone. Which devices of the node are allocated is asked once in a poll; only when the known jobs don't
 //!   explain them, who runs here.

@@ -5,8 +5,8 @@
 //! same. The order is
 //!
 //! - that of the files in `gres.conf` (gres.conf(5)), where it names them;
-//! - that of the PCI addresses, where `gres.conf` has them detected (`AutoDetect=nvml`): a GPU that is split by MIG has the places
-//!   of its instances;
+//! - that of the PCI addresses, where `gres.conf` has them detected (`AutoDetect=nvml`), of those whose files it names, if it does:
+//!   a GPU that is split by MIG has the places of its instances;
 //! - else that of the device files, by number.
 
 use super::gpus;
@@ -21,8 +21,8 @@ const MAX_DEVICES: usize = 1_024;
 pub enum Order {
     /// These device files, by minor number; `None` for what is no file of a whole GPU.
     Files(Vec<Option<u32>>),
-    /// As the driver lists them.
-    Detected,
+    /// As the driver lists them; of these device files alone, where each is that of a whole GPU, and all of them when it is empty.
+    Detected(Vec<Option<u32>>),
 }
 
 impl Order {
@@ -47,8 +47,28 @@ impl Order {
             }
         }
         match is_detected {
-            true => Some(Self::Detected),
+            true => (files.len() <= MAX_DEVICES).then_some(Self::Detected(files)),
             false => (!files.is_empty() && files.len() <= MAX_DEVICES).then_some(Self::Files(files)),
+        }
+    }
+
+    /// The order that counts where Slurm has so many GPUs (0: it does not tell) of this node's.
+    ///
+    /// # Errors
+    /// When none does, so that a place is taken for that among the device files, with why.
+    pub fn known<'o>(order: Option<&'o Self>, has: u64, node: &[NodeDevice]) -> Result<&'o Self, String> {
+        let Some(order) = order else {
+            return Err("gres.conf cannot be read, or says neither File nor AutoDetect".into());
+        };
+        let Self::Detected(files) = order else { return Ok(order) };
+        let found = detected(files, node).len() as u64;
+        // Which of them are Slurm's is not told. Without files, those that it has more are lost.
+        let is_clear = found == has || (files.is_empty() && found < has);
+        match has == 0 || node.is_empty() || is_clear {
+            true => Ok(order),
+            false => Err(format!(
+                "Slurm has {has} GPUs, expected the {found} that AutoDetect finds by gres.conf: name their files there"
+            )),
         }
     }
 }
@@ -75,7 +95,7 @@ pub fn device(place: u32, order: Option<&Order>, node: &[NodeDevice]) -> Option<
     let at = usize::try_from(place).ok()?;
     match order {
         Some(Order::Files(files)) if at < files.len() => Some(gpus::by_minor((*files.get(at)?)?, node)),
-        Some(Order::Detected) if !node.is_empty() => DeviceId::parse(&detected(node).get(at)?.uuid),
+        Some(Order::Detected(files)) if !node.is_empty() => DeviceId::parse(&detected(files, node).get(at)?.uuid),
         _ => {
             let mut minors: Vec<u32> = whole(node).filter_map(|gpu| gpu.minor).collect();
             minors.sort_unstable();
@@ -85,14 +105,28 @@ pub fn device(place: u32, order: Option<&Order>, node: &[NodeDevice]) -> Option<
     }
 }
 
+/// The device at a place, where it can be no other: a GPU of this node that is not split, or one instance. When nothing tells the
+/// order, the place must be that device's by file as well as by address.
+pub fn certain(place: u32, order: Option<&Order>, node: &[NodeDevice]) -> Option<DeviceId> {
+    let id = device(place, order, node)?;
+    let found = id.on(node)?;
+    let is_part = |part: &NodeDevice| part.gpu_instance.is_some() && part.minor == found.minor;
+    let is_one = found.gpu_instance.is_some() || !node.iter().any(is_part);
+    let by_address = || device(place, Some(&Order::Detected(Vec::new())), node);
+    let is_told = order.is_some() || by_address().as_ref() == Some(&id);
+    (is_one && is_told).then_some(id)
+}
+
 /// The GPUs, without instances.
 fn whole(node: &[NodeDevice]) -> impl Iterator<Item = &NodeDevice> {
     node.iter().filter(|device| device.gpu_instance.is_none())
 }
 
-/// The devices as Slurm finds them by the driver.
-fn detected(node: &[NodeDevice]) -> Vec<&NodeDevice> {
-    let mut gpus: Vec<&NodeDevice> = whole(node).collect();
+/// The devices as Slurm finds them by the driver, of those with these files.
+fn detected<'n>(files: &[Option<u32>], node: &'n [NodeDevice]) -> Vec<&'n NodeDevice> {
+    // A place without the file of a whole GPU may be any.
+    let is_any = files.is_empty() || files.contains(&None);
+    let mut gpus: Vec<&NodeDevice> = whole(node).filter(|gpu| is_any || files.contains(&gpu.minor)).collect();
     gpus.sort_by_key(|gpu| gpu.pci.as_deref().and_then(gpus::address));
     let instances = |gpu: &NodeDevice| {
         let minor = gpu.minor;
@@ -138,19 +172,50 @@ mod tests {
     fn places_are_counted_as_the_files_say_or_by_address_or_by_file() {
         let files = Order::Files(vec![Some(8), None, Some(6)]);
         assert_eq!(found(Some(&files), &node()), ["GPU1", "-", "GPU3", "nvidia3", "nvidia4"]);
-        assert_eq!(found(Some(&Order::Detected), &node()), ["GPU1", "MIG5", "MIG6", "GPU3", "-"]);
+        let detected = |minors: &[u32]| Order::Detected(minors.iter().copied().map(Some).collect());
+        assert_eq!(found(Some(&detected(&[])), &node()), ["GPU1", "MIG5", "MIG6", "GPU3", "-"]);
         assert_eq!(found(None, &node()), ["GPU3", "GPU2", "GPU1", "nvidia3", "nvidia4"]);
         // Before the devices are known.
         let unknown = ["nvidia0", "nvidia1", "nvidia2", "nvidia3", "nvidia4"];
         assert_eq!(
-            (found(None, &[]), found(Some(&Order::Detected), &[])),
+            (found(None, &[]), found(Some(&detected(&[])), &[])),
             (unknown.map(str::to_owned).into(), unknown.map(str::to_owned).into())
         );
         assert_eq!(found(Some(&files), &[])[..3], ["nvidia8", "-", "nvidia6"]);
     }
 
     #[test]
+    fn what_slurm_was_not_given_has_no_place() {
+        // Slurm detects all GPUs, and keeps those that its files name: one may be for a display.
+        let order = Order::parse("AutoDetect=nvml\nName=gpu Type=a100 File=/dev/nvidia6\n", "n1");
+        assert_eq!(found(order.as_ref(), &node()), ["GPU3", "-", "-", "-", "-"]);
+        let order = Order::parse("AutoDetect=nvml\nName=gpu File=/dev/nvidia[6-7]\n", "n1");
+        assert_eq!(found(order.as_ref(), &node()), ["MIG5", "MIG6", "GPU3", "-", "-"]);
+        assert!([0, 3].map(|has| Order::known(order.as_ref(), has, &node()).is_ok()) == [true; 2]);
+        // Which two of three, or of four, nobody says.
+        let reason = |text: &str, has: u64| {
+            let order = Order::parse(text, "n1");
+            Order::known(order.as_ref(), has, &node()).err()
+        };
+        let expected = |found: u32| {
+            Some(format!(
+                "Slurm has 2 GPUs, expected the {found} that AutoDetect finds by gres.conf: name their files there"
+            ))
+        };
+        assert_eq!(reason("AutoDetect=nvml\n", 2), expected(4));
+        assert_eq!(reason("AutoDetect=nvml\nName=gpu File=/dev/nvidia[6-7]\n", 2), expected(3));
+        assert_eq!(reason("AutoDetect=nvml\nName=gpu Count=2\n", 2), expected(4));
+        assert_eq!(reason("AutoDetect=nvml\nName=gpu File=/dev/nvidia6\n", 2), expected(1));
+        for (text, has) in [("AutoDetect=nvml\n", 4), ("AutoDetect=nvml\n", 5), ("Name=gpu File=/dev/nvidia6\n", 2)] {
+            assert_eq!(reason(text, has), None, "{text} {has}");
+        }
+        assert!(reason("", 2).is_some_and(|reason| reason.starts_with("gres.conf cannot be read")));
+        assert!(Order::known(Some(&Order::Detected(vec![])), 2, &[]).is_ok(), "before the devices are known");
+    }
+
+    #[test]
     fn a_file_tells_the_order_of_a_node() {
+        let detected = |minors: &[u32]| Some(Order::Detected(minors.iter().copied().map(Some).collect()));
         let files = |minors: &[u32]| Some(Order::Files(minors.iter().copied().map(Some).collect()));
         for (text, expected) in [
             ("Name=gpu File=/dev/nvidia[0-3]\nName=shard Count=32\n", files(&[0, 1, 2, 3])),
@@ -160,8 +225,8 @@ mod tests {
             ),
             ("NodeName=n[1-4] Name=gpu File=/dev/nvidia3\nNodeName=m1 Name=gpu File=/dev/nvidia0\n", files(&[3])),
             ("NodeName=n1 Name=gpu Type=a \\\n  File=/dev/nvidia1 Cores=0-3\n", files(&[1])),
-            ("AutoDetect=nvml\n", Some(Order::Detected)),
-            ("AutoDetect=NVML\nName=gpu Type=a File=/dev/nvidia0", Some(Order::Detected)),
+            ("AutoDetect=nvml\n", detected(&[])),
+            ("AutoDetect=NVML\nName=gpu Type=a File=/dev/nvidia0", detected(&[0])),
             ("AutoDetect=nvml\nNodeName=n1 AutoDetect=off Name=gpu File=/dev/nvidia1\n", files(&[1])),
             ("NodeName=m[1-9] AutoDetect=nvml\n", None),
             (

@@ -30,6 +30,8 @@ pub struct Scontrol {
     json: bool,
     /// What Slurm's configuration says, once it was needed.
     config: Option<Config>,
+    /// The order that `gres.conf` told last.
+    order: Option<Order>,
 }
 
 /// What Slurm's configuration says.
@@ -52,7 +54,7 @@ impl Scontrol {
     /// folder.
     pub fn new(program: PathBuf, timeout: Duration) -> Self {
         let squeue = program.with_file_name("squeue");
-        Self { program, squeue, timeout, json: true, config: None }
+        Self { program, squeue, timeout, json: true, config: None, order: None }
     }
 
     /// What is known of the job of this number.
@@ -106,8 +108,8 @@ impl Scontrol {
         self.config.clone().unwrap_or_default()
     }
 
-    /// The resources of the node of this name, and how they are ordered by the `gres.conf` beside the configuration's file, where
-    /// that can be read.
+    /// The resources of the node of this name, and how they are ordered by the `gres.conf` beside the configuration's file: as it was
+    /// when that could be read last.
     ///
     /// # Errors
     /// As [`Scontrol::job`].
@@ -117,8 +119,10 @@ impl Scontrol {
             return Err(self.refused(&answer));
         }
         let told = told::node_from_text(&answer.out, name)?;
-        let text = read(&self.config().file.with_file_name("gres.conf"));
-        Ok(NodeTold { order: text.and_then(|text| Order::parse(&text, name)), ..told })
+        if let Some(text) = read(&self.config().file.with_file_name("gres.conf")) {
+            self.order = Order::parse(&text, name);
+        }
+        Ok(NodeTold { order: self.order.clone(), ..told })
     }
 
     /// The numbers of the jobs that run on the node of this name.
@@ -282,10 +286,15 @@ mod tests {
         conf("Name=gpu File=/dev/nvidia[1,0]\n");
         assert_eq!(told().order, Some(Order::Files(vec![Some(1), Some(0)])));
         conf("AutoDetect=nvml\n");
-        assert_eq!(told().order, Some(Order::Detected));
+        assert_eq!(told().order, Some(Order::Detected(Vec::new())));
         fs::write(dir.path().join("gres.conf"), b"Name=gpu File=/dev/nvidia0 #\xff").unwrap();
         assert_eq!(told().order, Some(Order::Files(vec![Some(0)])), "whatever a comment has");
         assert_eq!(asked(dir.path()).matches("show config").count(), 1);
+        // One that is away for a while, and one that tells nothing.
+        fs::remove_file(dir.path().join("gres.conf")).unwrap();
+        assert_eq!(told().order, Some(Order::Files(vec![Some(0)])));
+        conf("Name=nic File=/dev/mlx0\n");
+        assert_eq!(told().order, None);
         // A controller that does not say where it is.
         for nowhere in ["", "slurm.conf"] {
             conf("AutoDetect=nvml\n");

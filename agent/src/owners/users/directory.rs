@@ -42,8 +42,10 @@ pub struct Directory {
     known: HashMap<u32, Known>,
     /// It was waited for in vain, and there are still questions without an answer.
     is_late: bool,
-    /// How many names have come.
+    /// How often names have come, or were due.
     version: u64,
+    /// When what was answered does not hold any more, of the first of those whom somebody may still ask for.
+    due: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +74,7 @@ impl Directory {
 
     /// One that asks so, on a thread of its own.
     pub(super) fn new(ask: Ask) -> Self {
-        Self { ask: Some(ask), line: None, known: HashMap::new(), is_late: false, version: 0 }
+        Self { ask: Some(ask), line: None, known: HashMap::new(), is_late: false, version: 0, due: None }
     }
 
     /// The name of a user, as far as it is known at `now`. A name that is asked for again counts until the answer is there.
@@ -95,10 +97,20 @@ impl Directory {
         self.known.get(&uid).is_some_and(|known| known.is_asked && known.until.is_none())
     }
 
-    /// How many names have come so far.
-    pub fn version(&mut self) -> u64 {
-        self.hear(Instant::now());
+    /// How often, until `now`, a name has come or is to be asked for again. Whom nobody asks for then is not asked for, either.
+    pub fn version(&mut self, now: Instant) -> u64 {
+        self.hear(now);
+        if self.due.is_some_and(|due| now >= due) {
+            self.version += 1;
+            let untils = self.known.values().filter(|known| !known.is_asked).filter_map(|known| known.until);
+            self.due = untils.filter(|until| now < *until).min();
+        }
         self.version
+    }
+
+    /// Takes that something holds until then.
+    fn holds_until(&mut self, until: Instant) {
+        self.due = Some(self.due.map_or(until, |due| due.min(until)));
     }
 
     fn ask(&mut self, uid: u32, now: Instant) {
@@ -117,6 +129,7 @@ impl Directory {
         known.is_asked = is_asked;
         if !is_asked {
             known.until = Some(now + FAILED);
+            self.holds_until(now + FAILED);
         }
     }
 
@@ -160,14 +173,17 @@ impl Directory {
             Err(error) => {
                 tracing::debug!(uid, error, "the name of a user can't be found out");
                 known.until = Some(now + FAILED);
+                self.holds_until(now + FAILED);
                 return;
             }
         };
-        known.until = Some(now + if name.is_some() { NAMED } else { ABSENT });
+        let until = now + if name.is_some() { NAMED } else { ABSENT };
+        known.until = Some(until);
         if known.name != name {
             known.name = name;
             self.version += 1;
         }
+        self.holds_until(until);
     }
 }
 
@@ -241,7 +257,7 @@ mod tests {
             assert_eq!(names(&mut directory, now + later), none());
             assert_eq!(asked.load(Ordering::SeqCst), expected, "after {later:?}");
         }
-        assert_eq!(directory.version(), 1);
+        assert_eq!(directory.version(Instant::now()), 1);
     }
 
     #[test]
@@ -263,7 +279,7 @@ mod tests {
         }
         assert_eq!(settled(&mut directory, 1, now).as_deref(), Some("user1"));
         let start = Instant::now();
-        while directory.version() < 4_001 {
+        while directory.version(Instant::now()) < 4_001 {
             assert!(start.elapsed().as_secs() < 60);
             std::thread::yield_now();
         }
@@ -288,7 +304,7 @@ mod tests {
         assert_eq!(directory.name(1, now), None);
         let start = Instant::now();
         while directory.line.is_some() {
-            directory.version();
+            directory.version(Instant::now());
             assert!(start.elapsed().as_secs() < 60);
         }
         assert_eq!(directory.name(2, now), None);
@@ -311,5 +327,31 @@ mod tests {
         assert_eq!(directory.name(1, now + NAMED + FAILED), Some("ana"));
         release.send(Ok(None)).unwrap();
         assert_eq!(settled(&mut directory, 1, now + NAMED + FAILED), None);
+    }
+
+    /// Who does not ask as long as nothing is new hears of what is due.
+    #[test]
+    fn that_a_name_is_to_be_asked_for_again_is_something_new() {
+        let (release, held) = mpsc::channel::<Answer>();
+        let held = Mutex::new(held);
+        let (mut directory, _) = counting(move |_| held.lock().unwrap().recv().unwrap());
+        let now = Instant::now();
+        release.send(Err("down".into())).unwrap();
+        assert_eq!(settled(&mut directory, 1, now), None);
+        let version = directory.version(now);
+        let just = Duration::from_nanos(1);
+        assert_eq!(directory.version(now + FAILED - just), version);
+        let due = now + FAILED;
+        assert_eq!([directory.version(due), directory.version(due)], [version + 1; 2], "once");
+        release.send(Ok(None)).unwrap();
+        assert_eq!(settled(&mut directory, 1, due), None);
+        assert_eq!(directory.version(due + ABSENT - just), version + 1);
+        assert_eq!(directory.version(due + ABSENT), version + 2);
+        release.send(Ok(Some("ana".into()))).unwrap();
+        assert_eq!(settled(&mut directory, 1, due + ABSENT).as_deref(), Some("ana"));
+        assert_eq!(directory.version(due + ABSENT), version + 3, "he has a name");
+        // Nobody asks for him any more.
+        let later = due + ABSENT + NAMED;
+        assert_eq!([0, 1, 2].map(|hour| directory.version(later + hour * NAMED)), [version + 4; 3]);
     }
 }

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::owners::slurm::told;
 
+mod controller;
+
 /// A node with one job after the other.
 struct Machine {
     dir: tempfile::TempDir,
@@ -328,12 +330,28 @@ fn the_end_of_what_only_the_controller_knows_is_when_it_says() {
     assert_eq!(at(115_000, ended(114)), (0, both(114)));
     let later = |machine: &mut Machine, now_ms: i64| machine.jobs.look(now_ms, &[]).ended.len();
     assert_eq!((later(&mut machine, 204_999), later(&mut machine, 205_000)), (2, 0));
+    // Also of a job whose user has no name yet.
+    let (_answer, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    machine.jobs.users = Users::beside(machine.dir.path().join("none"), move |_| {
+        _ = held.lock().unwrap().recv();
+        Ok(None)
+    });
+    machine.job(8, &[80], "SLURM_JOB_ID=8 SLURM_STEP_GPUS=1 SLURMD_NODENAME=n1");
+    assert_eq!(machine.jobs.look(206_000, &[]).works["8"].owner.user, "1000");
+    assert!(machine.jobs.known["8"].owner.is_none(), "he is still asked for");
+    let ended = Told { user: String::new(), state: "TIMEOUT".into(), end_ms: Some(207_000), ..Told::default() };
+    machine.told("8", ended, 0);
+    machine.job(8, &[], "");
+    let ends = machine.jobs.look(208_000, &[]).ended;
+    let found: Vec<_> = ends.iter().map(|end| (&*end.owner.job, end.device.to_string(), end.at_ms)).collect();
+    assert_eq!(found, [("8", "nvidia1".to_owned(), 207_000)]);
     // The kernel shows the end of a job with a script.
     machine.job(6, &[60], "SLURM_JOB_ID=6 SLURM_JOB_GPUS=1 SLURMD_NODENAME=n1");
     machine.held();
     machine.told("6", Told { batch_host: "n1".into(), end_ms: Some(7_000), ..allocated("RUNNING", "gpu:1(IDX:1)") }, 0);
     machine.job(6, &[], "");
-    let snapshot = machine.jobs.look(210_000, &[]);
+    let snapshot = machine.jobs.look(299_000, &[]);
     assert_eq!((snapshot.claims.len(), snapshot.ended), (0, vec![]));
 }
 
@@ -428,23 +446,4 @@ proptest! {
             Part::Ppm(ppm) => prop_assert!((1..=1_000_000).contains(&ppm)),
         }
     }
-}
-
-#[test]
-fn a_controller_that_falls_silent_is_said_where_it_is_missed() {
-    let mut machine = Machine::new();
-    let fault = |machine: &mut Machine| machine.jobs.look(1, &[]).fault;
-    machine.jobs.answer(Answer::Node(Err("no controller".into())), 0);
-    assert_eq!(fault(&mut machine), None, "a machine that is no node of Slurm's");
-    machine.used("gpu:0", 1);
-    assert_eq!(fault(&mut machine), None);
-    machine.jobs.answer(Answer::Node(Err("down".into())), 2);
-    assert_eq!(fault(&mut machine).as_deref(), Some("down"));
-    machine.used("gpu:0", 3);
-    assert_eq!(fault(&mut machine), None);
-    // Of a node that was never told of, but has jobs.
-    let mut machine = Machine::new();
-    machine.job(7, &[70], "SLURM_JOB_ID=7 SLURM_JOB_GPUS=1");
-    machine.jobs.answer(Answer::Node(Err("down".into())), 0);
-    assert_eq!(fault(&mut machine).as_deref(), Some("down"));
 }
