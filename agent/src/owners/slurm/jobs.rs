@@ -189,7 +189,8 @@ impl Jobs {
         let fault = self.hung.clone().or_else(|| self.node.fault.clone()).filter(|_| is_missed);
         let ended = self.ends.told(told_ms);
         // Before an answer it is not known whether there is an order; and one device has one place.
-        let is_guessed = !claims.is_empty() && devices.len() > 1 && !self.node.is_open();
+        let may_be_told = self.node.is_open() && self.hung.is_none();
+        let is_guessed = !claims.is_empty() && devices.len() > 1 && !may_be_told;
         let unclear = order.err().filter(|_| is_guessed).map(|reason| {
             format!("node {}: which GPU is at a place of Slurm's is taken by device files, since {reason}", self.host)
         });

@@ -56,6 +56,14 @@ fn an_order_that_is_not_clear_is_said_where_it_counts() {
     let none = said("gres.conf cannot be read, or says neither File nor AutoDetect");
     assert_eq!(look(Some(order("", "gpu:3")), &devices), ('0', none));
     assert_eq!(look(None, &devices[..1]), ('0', String::new()), "one device has one place");
+    // Nobody answers.
+    let mut machine = Machine::new();
+    machine.job(1, &[10], "SLURM_JOB_ID=1 SLURM_JOB_GPUS=0 SLURMD_NODENAME=n1");
+    let mut unclear = |now_ms: u64| {
+        let _ = machine.jobs.questions(now_ms);
+        machine.jobs.look(1, &devices).unclear.len()
+    };
+    assert_eq!([unclear(0), unclear(SILENT_MS - 1), unclear(SILENT_MS)], [0, 0, 1]);
 }
 
 /// `scontrol` may be stuck in the kernel: then no answer comes, not even that there is none.
