@@ -1,5 +1,8 @@
 //! An owner and the id that the ledger keeps of him.
 
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,8 +11,8 @@ use contador_schemas::owner::Owner;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// An owner with his id, which takes a hash to compute: so it is made once, when he is found out, and shared by all that say the
-/// same of him. Two are equal when their ids are, that is, when their owners are.
+/// An owner with his id, which takes a cryptographic hash to compute: so it is made once, and shared by all that say the same of
+/// him. Two are equal when their ids are, that is, when their owners are.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(from = "Owner", into = "Owner")]
 pub struct Identified(Arc<(Uuid, Owner)>);
@@ -21,9 +24,51 @@ impl Identified {
     }
 }
 
+/// Most owners of which a thread remembers the ids.
+const MAX_REMEMBERED: usize = 512;
+
+thread_local! {
+    /// Those that were made on this thread: what is put together anew at each tick is mostly what it was at the one before.
+    static REMEMBERED: RefCell<HashSet<ByOwner>> = RefCell::default();
+}
+
+/// Found by its owner.
+#[derive(Debug)]
+struct ByOwner(Identified);
+
+impl Borrow<Owner> for ByOwner {
+    fn borrow(&self) -> &Owner {
+        &self.0
+    }
+}
+
+impl Hash for ByOwner {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Owner::hash(&self.0, state);
+    }
+}
+
+impl PartialEq for ByOwner {
+    fn eq(&self, other: &Self) -> bool {
+        *self.0 == *other.0
+    }
+}
+
+impl Eq for ByOwner {}
+
 impl From<Owner> for Identified {
     fn from(owner: Owner) -> Self {
-        Self(Arc::new((owner.id(), owner)))
+        REMEMBERED.with_borrow_mut(|remembered| {
+            if let Some(ByOwner(known)) = remembered.get(&owner) {
+                return known.clone();
+            }
+            if remembered.len() >= MAX_REMEMBERED {
+                remembered.clear();
+            }
+            let new = Self(Arc::new((owner.id(), owner)));
+            remembered.insert(ByOwner(new.clone()));
+            new
+        })
     }
 }
 
@@ -71,5 +116,16 @@ mod tests {
         let json = serde_json::to_value(&identified).unwrap();
         assert_eq!(json, serde_json::to_value(&owner).unwrap());
         assert_eq!(serde_json::from_value::<Identified>(json).unwrap(), identified);
+    }
+
+    #[test]
+    fn more_than_are_remembered_are_themselves_all_the_same() {
+        let owner = |number: usize| Owner { job: number.to_string(), ..Owner::default() };
+        let first = Identified::from(owner(0));
+        assert!(Arc::ptr_eq(&first.0, &Identified::from(owner(0)).0));
+        for number in (0..3 * MAX_REMEMBERED).chain(0..3) {
+            assert_eq!(Identified::from(owner(number)).id(), owner(number).id());
+        }
+        assert!(REMEMBERED.with_borrow(HashSet::len) <= MAX_REMEMBERED);
     }
 }

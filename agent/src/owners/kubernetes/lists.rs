@@ -1,9 +1,9 @@
 //! The kubelet's lists: read when one says something else than the one before.
 //!
 //! A kubelet tells everything at each question, and pods in another order each time. So what came of each pod is compared as it
-//! came, in whatever order, and is decoded only when the list is another one. Within a container, a kubelet tells each device in a
-//! message of its own, in the order of a map, which is another one each time, too: what was decoded is brought into one order, so
-//! that the same list makes the same allocations.
+//! came, in whatever order, and is decoded only when it is another. Within a container, a kubelet tells each device in a message
+//! of its own, in the order of a map, which is another one each time, too: what was decoded is brought into one order, so that the
+//! same list makes the same allocations.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use super::messages::{
 pub struct Lists {
     resources: Resources,
     replicas: Replicas,
-    /// Of each pod, as it came, sorted; `None` before the first list.
-    pods: Option<Vec<Bytes>>,
+    /// Of each pod, as it came, sorted by that, and what it says; `None` before the first list.
+    pods: Option<Vec<(Bytes, Arc<PodResources>)>>,
     allocations: Arc<Vec<Allocation>>,
     /// How often a list was read.
     reads: u64,
@@ -38,12 +38,20 @@ impl Lists {
     /// # Errors
     /// What is wrong with it; what was told before stays.
     pub fn take(&mut self, list: RawListPodResourcesResponse) -> Result<(), String> {
-        let mut pods = list.pod_resources;
-        pods.sort_unstable();
-        if self.pods.as_ref() == Some(&pods) {
+        let mut raw = list.pod_resources;
+        raw.sort_unstable();
+        let known = self.pods.as_deref().unwrap_or_default();
+        if self.pods.is_some() && known.iter().map(|(raw, _)| raw).eq(&raw) {
             return Ok(());
         }
-        self.read(&pods)?;
+        let pod = |raw: Bytes| match known.binary_search_by(|(known, _)| known.cmp(&raw)) {
+            Ok(place) => Ok((raw, known.get(place).map(|(_, pod)| Arc::clone(pod)).unwrap_or_default())),
+            Err(_) => decode(&raw).map(|pod| (raw, Arc::new(pod))),
+        };
+        let pods = raw.into_iter().map(pod).collect::<Result<Vec<_>, String>>()?;
+        if self.pods.is_none() || !is_same(known, &pods) {
+            self.read(&pods)?;
+        }
         self.pods = Some(pods);
         Ok(())
     }
@@ -68,12 +76,8 @@ impl Lists {
         }
     }
 
-    fn read(&mut self, pods: &[Bytes]) -> Result<(), String> {
-        let decode = |pod: &Bytes| PodResources::decode(pod.clone());
-        let decoded: Result<Vec<PodResources>, _> = pods.iter().map(decode).collect();
-        let mut pod_resources = decoded.map_err(|error| error.to_string())?;
-        pod_resources.iter_mut().for_each(sort);
-        pod_resources.sort_unstable();
+    fn read(&mut self, pods: &[(Bytes, Arc<PodResources>)]) -> Result<(), String> {
+        let pod_resources = in_order(pods).into_iter().cloned().collect();
         let found = allocations(&ListPodResourcesResponse { pod_resources }, &self.replicas, &self.resources)?;
         self.reads += 1;
         // What is the same stays the same, in the same place.
@@ -92,6 +96,23 @@ impl Lists {
     pub fn wants_replicas(&self) -> bool {
         wants_replicas(&self.allocations, &self.replicas)
     }
+}
+
+fn decode(raw: &Bytes) -> Result<PodResources, String> {
+    let mut pod = PodResources::decode(raw.clone()).map_err(|error| error.to_string())?;
+    sort(&mut pod);
+    Ok(pod)
+}
+
+fn in_order(pods: &[(Bytes, Arc<PodResources>)]) -> Vec<&PodResources> {
+    let mut pods: Vec<&PodResources> = pods.iter().map(|(_, pod)| &**pod).collect();
+    pods.sort_unstable();
+    pods
+}
+
+/// Whether both lists say the same.
+fn is_same(one: &[(Bytes, Arc<PodResources>)], other: &[(Bytes, Arc<PodResources>)]) -> bool {
+    one.len() == other.len() && in_order(one) == in_order(other)
 }
 
 /// Brings what each container has into one order. That of the names that one device has says something, and stays.
