@@ -127,9 +127,9 @@ pub fn is_same_work(one: &Owner, other: &Owner) -> bool {
     work_of(one) == work_of(other)
 }
 
-/// What identifies the work of an owner, whoever pays for it.
+/// What identifies the work of an owner, whoever pays for it: first what mostly tells one from another.
 pub fn work_of(owner: &Owner) -> [&str; 5] {
-    [&owner.cluster, &owner.namespace, &owner.pod, &owner.container, &owner.job]
+    [&owner.pod, &owner.job, &owner.container, &owner.namespace, &owner.cluster]
 }
 
 /// Whether a process of this owner is one of the pod or job that was given something: whether it says the same as `given` does.
@@ -142,9 +142,9 @@ pub fn is_work_of(process: &Owner, given: &Owner) -> bool {
         return true;
     }
     let same = |given: &str, said: &str| given.is_empty() || given == said;
-    same(&given.namespace, &process.namespace)
-        && same(&given.pod, &process.pod)
+    same(&given.pod, &process.pod)
         && same(&given.job, &process.job)
+        && same(&given.namespace, &process.namespace)
         && (process.container.is_empty() || same(&given.container, &process.container))
 }
 

@@ -65,7 +65,9 @@ impl Said {
     fn keep_of(&mut self, sample: &GpuSample, holders: &mut [Holder], is_split: bool, known: Known<'_>) {
         let given = given_of(sample, known.claims);
         for holder in holders.iter_mut().filter(|holder| holder.part.is_some()) {
-            let Some((_, by)) = given.iter().find(|(_, by)| is_same_work(by, &holder.owner)) else { continue };
+            let same = given.iter().find(|(_, by)| *by == holder.owner);
+            let by = same.or_else(|| given.iter().find(|(_, by)| is_same_work(by, &holder.owner)));
+            let Some((_, by)) = by else { continue };
             let work = work(by);
             if holder.owner == *by && !self.works.contains_key(&work) {
                 continue;
