@@ -21,6 +21,16 @@ fn blocked(begun: Sender<()>) -> (Sender<()>, impl FnOnce() + Send + 'static) {
     (release, run)
 }
 
+/// A crew whose thread is at a job, until something is sent.
+fn busy() -> (Crew, Sender<()>) {
+    let crew = Crew::start().unwrap();
+    let (begun, begins) = channel();
+    let (release, run) = blocked(begun);
+    job(&crew, false, run);
+    begins.recv().unwrap();
+    (crew, release)
+}
+
 #[test]
 fn jobs_that_are_done_soon_are_done_in_order_by_one_thread() {
     let crew = Crew::start().unwrap();
@@ -84,11 +94,7 @@ fn what_is_slow_is_not_waited_for_at_all() {
 
 #[tokio::test]
 async fn who_waits_sees_to_it_that_jobs_are_taken() {
-    let crew = Crew::start().unwrap();
-    let (begun, begins) = channel();
-    let (release, run) = blocked(begun);
-    job(&crew, false, run);
-    begins.recv().unwrap();
+    let (crew, release) = busy();
     let (say, said) = channel();
     waiting(&crew, move || say.send(7).unwrap());
     let far = tokio::time::Instant::now() + Duration::from_secs(3_600);
@@ -170,11 +176,7 @@ fn a_renewed_crew_goes_on_with_other_threads() {
 
 #[test]
 fn threads_end_with_their_crew_and_do_before_what_they_were_given() {
-    let crew = Crew::start().unwrap();
-    let (begun, begins) = channel();
-    let (release, run) = blocked(begun);
-    job(&crew, false, run);
-    begins.recv().unwrap();
+    let (crew, release) = busy();
     let (say, said) = channel();
     waiting(&crew, move || say.send(7).unwrap());
     let shared = Arc::downgrade(&crew.0.0);

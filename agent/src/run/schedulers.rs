@@ -233,6 +233,7 @@ mod tests {
     use crate::config::Overrides;
     use crate::owners::DeviceId;
     use crate::owners::claim::{Named, Part};
+    use crate::owners::slurm::fixture;
 
     fn node() -> Vec<NodeDevice> {
         let gpu = |minor| NodeDevice { uuid: format!("GPU-{minor}"), minor: Some(minor), ..NodeDevice::default() };
@@ -318,13 +319,7 @@ mod tests {
         fs::set_permissions(&scontrol, fs::Permissions::from_mode(0o755)).unwrap();
         until(&schedulers, |told| told.len() == 1).await;
         // It knows which device the job's is.
-        let process = dir.path().join("proc/70");
-        fs::create_dir_all(&process).unwrap();
-        fs::write(process.join("stat"), "70 (python3) S 1").unwrap();
-        fs::write(process.join("environ"), "SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0").unwrap();
-        let task = dir.path().join("cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0");
-        fs::create_dir_all(&task).unwrap();
-        fs::write(task.join("cgroup.procs"), "70\n").unwrap();
+        fixture::job_on_first_device(dir.path());
         let uuid = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
         until(&schedulers, |told| told[0].claims.iter().any(|claim| claim.device.to_string() == uuid)).await;
 

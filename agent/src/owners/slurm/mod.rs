@@ -23,6 +23,8 @@
 pub mod asked;
 mod ends;
 pub mod environ;
+#[cfg(test)]
+pub mod fixture;
 pub mod gpus;
 pub mod gres;
 pub mod hosts;

@@ -121,6 +121,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::owners::slurm::fixture;
 
     fn options(dir: &Path) -> SlurmOptions {
         SlurmOptions {
@@ -158,13 +159,7 @@ mod tests {
         let first = watch.look();
         assert!(first.told_ms > 0 && first.works.is_empty() && first.fault.is_none() && first.waiting);
 
-        let process = dir.path().join("proc/70");
-        fs::create_dir_all(&process).unwrap();
-        fs::write(process.join("stat"), "70 (python3) S 1").unwrap();
-        fs::write(process.join("environ"), "SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0").unwrap();
-        let task = dir.path().join("cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0");
-        fs::create_dir_all(&task).unwrap();
-        fs::write(task.join("cgroup.procs"), "70\n").unwrap();
+        let task = fixture::job_on_first_device(dir.path());
         let device =
             |watch: &SlurmWatch| watch.look().claims.iter().map(|claim| claim.device.to_string()).collect::<Vec<_>>();
         assert_eq!(device(&watch), ["nvidia0"]);
