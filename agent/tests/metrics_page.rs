@@ -110,7 +110,7 @@ fn page() -> String {
         page.push('\n');
     }
     page += "## Made by the agent\n\nSent by OTLP, and not shown at `/metrics`.\n\n| metric | unit | meaning |\n|---|---|---|\n";
-    let made = [Group::Ledger, Group::Info, Group::Latency];
+    let made = [Group::Ledger, Group::Info, Group::Latency, Group::Served];
     for metric in metrics().filter(|metric| made.contains(&metric.group)) {
         writeln!(page, "| `{}` | {} | {} |", metric.name, metric.unit, metric.meaning).unwrap();
     }

@@ -184,6 +184,18 @@ impl Cells {
             .narrowed(min.map(|min| min * factor), max.map(|max| max * factor)))
     }
 
+    /// The same values when only their lower edges are known: of requests that were aborted.
+    pub fn unbounded(&self) -> Self {
+        let mut open: Vec<Cell> = Vec::with_capacity(self.cells.len());
+        for cell in &self.cells {
+            match open.last_mut() {
+                Some(last) if last.lo == cell.lo => last.n += cell.n,
+                _ => open.push(Cell { hi: f64::INFINITY, ..*cell }),
+            }
+        }
+        Self { cells: open, count: self.count }
+    }
+
     /// Adds `other` to this histogram; equal cells become one.
     ///
     /// # Errors

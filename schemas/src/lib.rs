@@ -2,8 +2,8 @@
 //!
 //! A value enters under a name of [`names`] (OpenTelemetry's where one exists), belongs to an owner of [`owner`], and is
 //! stored as a row of [`rows`] in a table that [`migrations`] creates. Latencies are kept as [`cells`], which merge by
-//! addition and answer a quantile as an interval ([`quantile`]); [`series`] says which of them are the same series.
-//! Who pays for an owner is a matter of [`mapping`].
+//! addition and answer a quantile as an interval ([`quantile`]); [`series`] says which of them are the same series, and
+//! [`running`] what came between two totals that only rise. Who pays for an owner is a matter of [`mapping`].
 
 pub mod cells;
 pub mod mapping;
@@ -12,4 +12,5 @@ pub mod names;
 pub mod owner;
 pub mod quantile;
 pub mod rows;
+pub mod running;
 pub mod series;

@@ -96,6 +96,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     16 "devices_inventory" "0016_devices_inventory.sql",
     17 "ledger_idle" "0017_ledger_idle.sql",
     18 "directory" "0018_directory.sql",
+    19 "served" "0019_served.sql",
 ];
 
 #[cfg(test)]

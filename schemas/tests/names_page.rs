@@ -26,6 +26,7 @@ fn page() -> String {
             Group::Ledger => "`ledger`",
             Group::Info => "`devices`, `owners`, `events`",
             Group::Latency => "`latency`",
+            Group::Served => "`served`",
             Group::Series => "`metrics`",
         };
         writeln!(page, "| `{}` | {} | {shape} | {table} | {} |", metric.name, metric.unit, metric.meaning).unwrap();

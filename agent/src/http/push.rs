@@ -13,7 +13,7 @@ use super::Shared;
 use super::hdr::{self, HdrError};
 use super::params::{self, Params};
 use crate::errors::chain;
-use crate::outbox::encode::histogram::{self, Latency};
+use crate::outbox::encode::histogram::{self, Latency, Whose};
 use crate::outbox::{Kind, SpoolError};
 
 /// Why a push was not kept.
@@ -89,21 +89,19 @@ async fn keep(shared: &Shared, uri: &Uri, headers: &HeaderMap, body: Body) -> Re
     let hdr::Decoded { cells, sum_us } = hdr::decode(&body, shared.max_push_bytes)?;
     let instance = params.source();
     let metric = if params.metric.is_empty() { "request_duration".to_owned() } else { params.metric };
-    let latency = Latency {
+    let whose = Whose {
         service: params.service,
-        metric,
         model: params.model,
-        route: params.route,
         environment: params.environment,
         instance,
         device: params.device,
-        start_ns,
-        end_ns,
-        cells,
-        sum_us,
         simulated: params.simulated,
+        ..Whose::default()
     };
-    shared.keeper.keep(Kind::Latency, histogram::latency(&latency, &shared.node)).await?;
+    let (route, sum_us) = (params.route, Some(sum_us));
+    let latency = Latency { whose, metric, route, start_ns, end_ns, cells, sum_us, ..Latency::default() };
+    let request = histogram::answered(std::slice::from_ref(&latency), &[], &shared.node);
+    shared.keeper.keep(Kind::Latency, request).await?;
     Ok(latency)
 }
 

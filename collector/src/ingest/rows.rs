@@ -1,7 +1,7 @@
 //! The rows of one request, by table, and what the writer must know of each kind of row.
 
 use contador_schemas::rows::{
-    Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, StorageSample, Table,
+    Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, Served, StorageSample, Table,
 };
 
 /// What one request becomes.
@@ -15,6 +15,8 @@ pub struct Rows {
     pub node: Vec<NodeSample>,
     /// `latency`.
     pub latency: Vec<Latency>,
+    /// `served`.
+    pub served: Vec<Served>,
     /// `ledger`.
     pub ledger: Vec<LedgerRow>,
     /// `owners`.
@@ -66,6 +68,13 @@ impl Stored for Latency {
     }
 }
 
+impl Stored for Served {
+    fn weight(&self) -> usize {
+        let names = [&self.service, &self.model, &self.environment, &self.node, &self.device];
+        size_of::<Self>() + names.into_iter().map(String::len).sum::<usize>()
+    }
+}
+
 impl Stored for LedgerRow {
     fn weight(&self) -> usize {
         size_of::<Self>() + self.device.len() + self.kind.len() + self.node.len()
@@ -111,6 +120,7 @@ impl Rows {
             + self.storage.len()
             + self.node.len()
             + self.latency.len()
+            + self.served.len()
             + self.ledger.len()
             + self.owners.len()
             + self.devices.len()

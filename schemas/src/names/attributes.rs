@@ -101,4 +101,7 @@ attributes! {
     EVENT_KIND "contador.event.kind" "Kind of an event, such as agent_started."
     EVENT_MESSAGE "contador.event.message" "What happened, for people."
     LATENCY_METRIC "contador.latency.metric" "What was timed: request_duration, time_to_first_token, time_per_output_token, queue_time."
+    LATENCY_CENSORED "contador.latency.censored" "true: each value is a lower bound, since its request was aborted; absent otherwise."
+    LATENCY_RESET "contador.latency.reset" "true: the source began again in the point's interval; absent otherwise."
+    TOKEN_TYPE "gen_ai.token.type" "What a token was for: input or output."
 }

@@ -13,7 +13,10 @@ registry! { MADE
     DEVICE_INFO "contador.device.info" "1" Gauge Info "Always 1; its attributes are what the device is." []
     OWNER_INFO "contador.owner.info" "1" Gauge Info "Always 1; its attributes are what an owner id means." []
     EVENT "contador.event" "{event}" Delta Info "Always 1; its attributes are what happened." []
-    LATENCY "contador.latency" "us" Histogram Latency "Latencies that were pushed to an agent as an HDR histogram; attribute contador.latency.metric says what was timed." []
+    LATENCY "contador.latency" "us" Histogram Latency "Latencies that were pushed to an agent, or that it scraped; attribute contador.latency.metric says what was timed." []
+    SERVED_REQUESTS "contador.served.requests" "{request}" Delta Served "Requests that a service answered to their end." []
+    SERVED_ABORTED "contador.served.aborted" "{request}" Delta Served "Requests to a service that ended before they were answered." []
+    SERVED_TOKENS "contador.served.tokens" "{token}" Delta Served "Tokens that a service read and generated; attribute gen_ai.token.type says which: input or output." []
     SENSOR_STUCK "contador.sensor.stuck_seconds" "s" Gauge Series "How long a sensor has not answered; 0 while it answers." []
     SENSOR_AGE "contador.sensor.age" "s" Gauge Series "Time since a sensor's last answer." []
 }

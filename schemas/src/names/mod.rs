@@ -14,9 +14,12 @@
 //! - A **ledger row** is one point of each metric of [`Group::Ledger`] with the same [`HW_ID`], [`OWNER_ID`] and interval,
 //!   which is one UTC minute. What an owner id means is told by [`OWNER_INFO`], what a device is by [`DEVICE_INFO`].
 //! - An **event** is a point of [`EVENT`].
-//! - A **latency** is any histogram whose unit is a time. Those of [`LATENCY`] come from HDR histograms: their unit is
-//!   `us`, their values are whole, each bucket's upper bound is a cell's upper edge, and its lower bound is the greatest
-//!   64-bit float below the cell's lower edge, so that nothing is lost.
+//! - A **latency** is any histogram whose unit is a time. Those of [`LATENCY`] come from an agent: their unit is `us`, each
+//!   bucket's upper bound is a cell's upper edge, and its lower bound is the greatest 64-bit float below the cell's lower
+//!   edge, so that nothing is lost. The values of a point with [`LATENCY_CENSORED`] are lower bounds: of requests that
+//!   were aborted is known how long they have taken so far, and not how long they would have.
+//! - What a service **served** is one point of some metrics of [`Group::Served`] with the same [`SERVICE_NAME`], [`MODEL`],
+//!   [`OWNER_ID`], replica and interval. What the service does not count has no point.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -61,6 +64,8 @@ pub enum Group {
     Info,
     /// `latency`.
     Latency,
+    /// `served`.
+    Served,
     /// `metrics`: a point is a row.
     Series,
 }

@@ -1,4 +1,4 @@
-//! What services answered, and how fast.
+//! What services answered, how much and how fast.
 
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
@@ -53,5 +53,42 @@ pub struct Latency {
     /// Whether the source restarted in this interval.
     pub reset: bool,
     /// Whether the values come from a simulation.
+    pub simulated: bool,
+}
+
+/// What one source counted for one service, model and owner in one interval. `None` in a count: the source does not tell it.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct Served {
+    /// Start of the 10 s window, Unix seconds ([`crate::series::window_of`]).
+    pub window: u32,
+    /// Start of the interval that the counts cover, Unix nanoseconds; equal to `ts` when unknown.
+    pub start_ts: i64,
+    /// End of that interval, Unix nanoseconds.
+    pub ts: i64,
+    /// [`crate::series::series_id`] of the attributes that name the replica: who counted.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub source: Uuid,
+    /// `service.name`.
+    pub service: String,
+    /// Machine-learning model.
+    pub model: String,
+    /// `deployment.environment.name`.
+    pub environment: String,
+    /// Host that served.
+    pub node: String,
+    /// Device that served.
+    pub device: String,
+    /// Owner that served, or the nil UUID.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub owner: Uuid,
+    /// Requests that were answered to their end.
+    pub requests: Option<u64>,
+    /// Requests that ended before they were answered.
+    pub aborted: Option<u64>,
+    /// Tokens of prompts.
+    pub input_tokens: Option<u64>,
+    /// Tokens that were generated.
+    pub output_tokens: Option<u64>,
+    /// Whether the counts come from a simulation.
     pub simulated: bool,
 }

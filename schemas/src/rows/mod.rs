@@ -18,7 +18,7 @@ pub use columns::{ByColumn, Column, Slot};
 pub use device::Device;
 pub use generic::{DeadLetter, Event, Metric};
 pub use gpu::GpuSample;
-pub use latency::Latency;
+pub use latency::{Latency, Served};
 pub use ledger::{LedgerRow, OwnerRow};
 pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, DirectoryEntry, PRICE_SCALE, Price};
 pub use storage::{NodeSample, StorageSample};
@@ -40,6 +40,7 @@ tables! {
     StorageSample => "storage_samples",
     NodeSample => "node_samples",
     Latency => "latency",
+    Served => "served",
     LedgerRow => "ledger",
     OwnerRow => "owners",
     Device => "devices",

@@ -1,7 +1,7 @@
 //! OTLP requests of the agent's facts, by the names of `contador_schemas::names`.
 //!
 //! [`points`] collects points by metric and makes a request of them. [`samples`] are what sensors saw, [`rows`] the
-//! ledger's minutes with their owners, [`infos`] devices and events, [`histogram`] one pushed latency histogram.
+//! ledger's minutes with their owners, [`infos`] devices and events, [`histogram`] latencies and what was served.
 
 pub mod histogram;
 pub mod infos;

@@ -286,8 +286,9 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
+    use contador_schemas::running::Buckets;
+
     use super::*;
-    use crate::ingest::decode::histogram::Buckets;
 
     const T: i64 = 1_700_000_000_000_000_000;
 

@@ -6,7 +6,7 @@ use super::reject::Reason;
 
 /// How far ahead of the collector's clock a sender's may go, in nanoseconds. A point from further ahead would hide the
 /// right ones of a running total that come after it, and samples would be told of a time that has not been. An agent's
-/// ledger, events and pushed latencies are taken all the same: their sender has forgotten them once they are refused, and
+/// ledger, events, latencies and what was served are taken all the same: their sender has forgotten them once they are refused, and
 /// a wrong time can be mended, a lost minute can't.
 const MOST_AHEAD_NS: i64 = 10 * 60 * 1_000_000_000;
 
@@ -18,7 +18,7 @@ const SAMPLE_DAYS: u32 = 14;
 /// Days that events are kept.
 const EVENT_DAYS: u32 = 400;
 
-/// Days that the ledger is kept, without the leap days that its three years have. What tells of owners and devices has no
+/// Days that the ledger and what was served are kept, without the leap days that its three years have. What tells of owners and devices has no
 /// `TTL`, and is of no use for longer.
 const LEDGER_DAYS: u32 = 3 * 365;
 
@@ -34,11 +34,11 @@ impl Clock {
     pub(super) fn check(self, time: i64, metric: Option<&MetricName>) -> Result<(), Reason> {
         let days = match metric.map(|metric| (metric.group, metric.name)) {
             Some((Group::Info, names::EVENT)) => EVENT_DAYS,
-            Some((Group::Ledger | Group::Info, _)) => LEDGER_DAYS,
+            Some((Group::Ledger | Group::Info | Group::Served, _)) => LEDGER_DAYS,
             _ => SAMPLE_DAYS,
         };
-        let kept_anyway =
-            metric.is_some_and(|metric| matches!(metric.group, Group::Ledger | Group::Info | Group::Latency));
+        let kept_anyway = metric
+            .is_some_and(|metric| matches!(metric.group, Group::Ledger | Group::Info | Group::Latency | Group::Served));
         if !kept_anyway && time > self.0.saturating_add(MOST_AHEAD_NS) {
             Err(Reason::Time)
         } else if time < self.0.saturating_sub(i64::from(days) * DAY_NS) {
@@ -63,7 +63,7 @@ mod tests {
             let expected = match migration.name {
                 "gpu_samples" | "storage_samples" | "node_samples" | "latency" | "metrics" => Some(SAMPLE_DAYS),
                 "events" => Some(EVENT_DAYS),
-                "ledger" => {
+                "ledger" | "served" => {
                     assert_eq!(days, Some("3 YEAR"));
                     continue;
                 }

@@ -2,6 +2,7 @@
 
 use contador_schemas::cells::{Cell, Cells, CellsError, Exponential};
 use contador_schemas::names;
+use contador_schemas::running::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, HistogramDataPoint, Metric};
 
 use super::clock::Clock;
@@ -28,42 +29,6 @@ pub struct Reading {
     pub max: Option<f64>,
     /// Microseconds in the sender's unit.
     pub factor: f64,
-}
-
-/// Counts of values by bucket.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Buckets {
-    /// Bucket `i` is `(bounds[i-1], bounds[i]]`.
-    Explicit {
-        /// Upper bounds of all but the last bucket.
-        bounds: Vec<f64>,
-        /// One more than there are bounds.
-        counts: Vec<u64>,
-        /// Whether the cells' lower edges are the floats next above the lower bounds ([`names::LATENCY`]).
-        whole: bool,
-    },
-    /// Bucket `i` of `counts` is `(base^(offset+i), base^(offset+i+1)]` with `base = 2^(2^-scale)`.
-    Exponential {
-        /// Resolution.
-        scale: i32,
-        /// Values of at most `zero_threshold`.
-        zero_count: u64,
-        /// Upper edge of the zero bucket.
-        zero_threshold: f64,
-        /// Index of the first of `counts`.
-        offset: i32,
-        /// Values in each bucket.
-        counts: Vec<u64>,
-    },
-}
-
-impl Buckets {
-    /// The counts, without that of the zero bucket.
-    pub fn counts(&self) -> &[u64] {
-        match self {
-            Self::Explicit { counts, .. } | Self::Exponential { counts, .. } => counts,
-        }
-    }
 }
 
 /// What became of reading a point; `Ok(None)` when the sender says that there was no value.

@@ -54,6 +54,10 @@ fn names_replica(name: &str) -> bool {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Identity {
     row: Latency,
+    /// Whether the values are lower bounds: of requests that were aborted.
+    censored: bool,
+    /// Whether the sender says that the source began again.
+    reset: bool,
 }
 
 /// A running total, not yet an increase.
@@ -75,7 +79,8 @@ pub(super) struct Latencies {
 }
 
 impl Identity {
-    fn of(origin: Origin<'_>, metric: &Metric, point: Attributes<'_>) -> Result<Self, Reason> {
+    /// Whose the point of the metric `name` is.
+    pub(super) fn of(origin: Origin<'_>, name: &str, point: Attributes<'_>) -> Result<Self, Reason> {
         let mut attributes: BTreeMap<&str, Cow<'_, str>> = point.iter().collect();
         let mut source: BTreeMap<&str, Cow<'_, str>> = origin.resource.iter().collect();
         // The resource may be an agent that tells of another service, whose version and place are not the agent's.
@@ -105,13 +110,13 @@ impl Identity {
         {
             attributes.remove(name);
         }
-        row.metric = if metric.name == names::LATENCY {
+        row.metric = if name == names::LATENCY {
             attributes.remove(names::LATENCY_METRIC).ok_or(Reason::Attribute)?.into_owned()
-        } else if let Some((_, short)) = METRICS.iter().find(|(name, _)| *name == metric.name) {
-            attributes.insert(ORIGINAL_NAME, Cow::Borrowed(&metric.name));
+        } else if let Some((_, short)) = METRICS.iter().find(|(known, _)| *known == name) {
+            attributes.insert(ORIGINAL_NAME, Cow::Borrowed(name));
             (*short).to_owned()
         } else {
-            metric.name.clone()
+            name.to_owned()
         };
         row.model = take_first(&mut attributes, MODELS);
         row.route = route(&mut attributes);
@@ -120,6 +125,12 @@ impl Identity {
             if let Some(value) = attributes.remove(name) {
                 source.insert(name, value);
             }
+        }
+        // The values of aborted requests are rows of their own, beside those of the same replica.
+        let (censored, reset) = (point.is_true(names::LATENCY_CENSORED), point.is_true(names::LATENCY_RESET));
+        attributes.remove(names::LATENCY_RESET);
+        if let Some(told) = attributes.remove(names::LATENCY_CENSORED).filter(|_| censored) {
+            source.insert(names::LATENCY_CENSORED, told);
         }
         if !origin.scope.is_empty() {
             source.insert("otel.scope.name", Cow::Borrowed(origin.scope));
@@ -136,13 +147,18 @@ impl Identity {
             (names::OWNER_ID, owner.as_str()),
         ]));
         row.attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect();
-        Ok(Self { row })
+        Ok(Self { row, censored, reset })
+    }
+
+    /// The columns, without times and values.
+    pub(super) fn into_row(self) -> Latency {
+        self.row
     }
 
     /// One of this series alone.
     #[cfg(test)]
     pub(in crate::ingest) fn of_series(series: Uuid) -> Self {
-        Self { row: Latency { series, ..Latency::default() } }
+        Self { row: Latency { series, ..Latency::default() }, ..Self::default() }
     }
 
     /// Which running total this is: series and source.
@@ -150,14 +166,18 @@ impl Identity {
         (self.row.series, self.row.source)
     }
 
-    /// A row of `cells` that cover the time from `start` to `end`, Unix nanoseconds.
+    /// A row of `cells` that cover the time from `start` to `end`, Unix nanoseconds. Of values that are lower bounds nothing
+    /// is known above them, nor of their sum.
     ///
     /// # Errors
     /// [`Reason::Time`] when no window can hold `end`.
     pub fn row(&self, start: i64, end: i64, cells: &Cells, sum_us: Option<f64>) -> Result<Latency, Reason> {
         let window = u64::try_from(end).ok().and_then(window_of).ok_or(Reason::Time)?;
-        let (lo, hi, n) = cells.to_columns();
-        Ok(Latency { window, start_ts: start, ts: end, lo, hi, n, count: cells.count(), sum_us, ..self.row.clone() })
+        let count = cells.count();
+        let (row, sum_us, censored) =
+            (self.row.clone(), sum_us.filter(|_| !self.censored), if self.censored { count } else { 0 });
+        let (lo, hi, n) = if self.censored { cells.unbounded().to_columns() } else { cells.to_columns() };
+        Ok(Latency { window, start_ts: start, ts: end, lo, hi, n, count, sum_us, censored, reset: self.reset, ..row })
     }
 }
 
@@ -202,7 +222,7 @@ impl Latencies {
         read: Read,
     ) -> Result<(), Reason> {
         let Some(reading) = read.0? else { return Ok(()) };
-        let identity = Identity::of(origin, metric, attributes)?;
+        let identity = Identity::of(origin, &metric.name, attributes)?;
         match AggregationTemporality::try_from(temporality) {
             Ok(AggregationTemporality::Delta) => {
                 let cells = reading.cells()?;

@@ -4,7 +4,7 @@
 //! put together to one row from several points: [`gpu`], [`storage`] and [`node`] samples by device and instant (the
 //! registry tells which of their [`columns`] a point fills),
 //! [`ledger`] rows by device, owner and minute; [`info`] points are rows by themselves. Histograms of a time
-//! ([`histogram`]) get an identity in [`latency`]; running totals among them go on to [`super::cumulative`]. Every other
+//! ([`histogram`]) get an identity in [`latency`]; running totals among them go on to [`super::cumulative`]. What was [`served`] is a row by service, owner and interval. Every other
 //! number is a row of [`generic`]. The order of points never matters, nor how resources and scopes divide them. Points
 //! that can't be true, or have a time that [`clock`] doesn't allow, are counted by [`reject`]'s reasons; [`value`] and [`attributes`] read what a point consists of.
 
@@ -19,6 +19,7 @@ pub mod latency;
 mod ledger;
 mod node;
 pub mod reject;
+mod served;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -101,6 +102,7 @@ struct Walk {
     info: info::Facts,
     generic: generic::Numbers,
     latency: latency::Latencies,
+    served: served::Counts,
     rejected: Rejected,
     points: u64,
 }
@@ -126,6 +128,7 @@ impl Walk {
             info: info::Facts::default(),
             generic: generic::Numbers::default(),
             latency: latency::Latencies::default(),
+            served: served::Counts::default(),
             rejected: Rejected::default(),
             points: 0,
         }
@@ -204,9 +207,10 @@ impl Walk {
         };
         let same_shape = metric.unit == known.unit && kind.instrument == known.instrument;
         match known.group {
-            Group::Ledger | Group::Info | Group::Latency if !same_shape => Err(Reason::Shape),
+            Group::Ledger | Group::Info | Group::Latency | Group::Served if !same_shape => Err(Reason::Shape),
             Group::Ledger => self.ledger.add(known, &point),
             Group::Info => self.info.add(known, &point),
+            Group::Served => self.served.add(known, &point),
             Group::Latency => Err(Reason::Shape),
             Group::Series => self.generic.add(metric, kind, &point),
             Group::Gpu if same_shape && let Some(place) = gpu::place(known, &point) => self.gpu.add(place, &point),
@@ -232,6 +236,7 @@ impl Walk {
             devices,
             events,
             latency,
+            served: self.served.finish(),
         };
         Decoded { rows, running, rejected: self.rejected, points: self.points }
     }

@@ -368,6 +368,7 @@ fn any_point() -> impl Strategy<Value = Sent> {
                     Group::Info => {
                         vec![(names::HW_ID, device), (names::EVENT_KIND, "x"), (names::EVENT_ID, owner.as_str())]
                     }
+                    Group::Served => vec![(names::SERVICE_NAME, device), (names::TOKEN_TYPE, "output")],
                     Group::Node | Group::Latency | Group::Series => Vec::new(),
                 };
                 if known.group == Group::Storage && !known.name.contains(".disk.") {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clickhouse::Client;
 use contador_schemas::rows::{
-    Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, StorageSample,
+    Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, Served, StorageSample,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -87,6 +87,7 @@ pub struct Writer {
     storage: Batcher<StorageSample>,
     node: Batcher<NodeSample>,
     latency: Batcher<Latency>,
+    served: Batcher<Served>,
     ledger: Batcher<LedgerRow>,
     owners: Batcher<OwnerRow>,
     devices: Batcher<Device>,
@@ -110,6 +111,7 @@ impl Writer {
             storage: Batcher::start(&parts, tasks),
             node: Batcher::start(&parts, tasks),
             latency: Batcher::start(&parts, tasks),
+            served: Batcher::start(&parts, tasks),
             ledger: Batcher::start(&parts, tasks),
             owners: Batcher::start(&parts, tasks),
             devices: Batcher::start(&parts, tasks),
@@ -124,7 +126,7 @@ impl Writer {
     /// [`WriteError::Full`] when a table's queue has no room (nothing was written then), [`WriteError::Failed`] when any
     /// table failed (rows of other tables may be written; writing them again is harmless).
     pub async fn write(&self, rows: Rows) -> Result<DeadLetters, WriteError> {
-        let Rows { gpu, storage, node, latency, ledger, owners, devices, events, metrics } = rows;
+        let Rows { gpu, storage, node, latency, served, ledger, owners, devices, events, metrics } = rows;
         // First a place in every queue, so that a request is either queued whole or not at all.
         let places = (
             self.gpu.reserve(gpu)?,
@@ -136,6 +138,7 @@ impl Writer {
             self.devices.reserve(devices)?,
             self.events.reserve(events)?,
             self.metrics.reserve(metrics)?,
+            self.served.reserve(served)?,
         );
         let tickets = [
             places.0.map(Reserved::send),
@@ -147,6 +150,7 @@ impl Writer {
             places.6.map(Reserved::send),
             places.7.map(Reserved::send),
             places.8.map(Reserved::send),
+            places.9.map(Reserved::send),
         ];
         let mut dead = DeadLetters::default();
         let mut failed = None;
