@@ -6,6 +6,7 @@ pub mod curl;
 mod engine;
 pub mod hung_mount;
 mod process;
+pub mod replay;
 
 pub use agent::Agent;
 pub use collector::Collector;
