@@ -1,4 +1,20 @@
 //! Prometheus's text format 0.0.4 and OpenMetrics 1.0, read without copying.
+//!
+//! [`lines`] takes a page apart: [`meta`] lines say which families there are, [`sample`] lines hold the values. [`page`]
+//! is what comes of it. A line that can't be read spoils its own family, no other; a page that was cut is no page at all.
+//!
+//! Written here because no crate does all of it: `openmetrics-parser` is under the LGPL, `prometheus-parse` copies each
+//! name and label, leaves lines out that it does not understand, and knows neither exemplars nor the end of a page.
+
+mod fault;
+mod lines;
+mod meta;
+mod page;
+mod sample;
+
+pub use fault::{Fault, PageError};
+pub use lines::{MOST_SAMPLES, parse};
+pub use page::{Family, Kind, Label, Page, Sample};
 
 /// How a page is written.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -17,3 +33,6 @@ impl Format {
         if kind.eq_ignore_ascii_case("application/openmetrics-text") { Self::OpenMetrics } else { Self::Prometheus }
     }
 }
+
+#[cfg(test)]
+mod tests;
