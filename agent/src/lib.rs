@@ -3,7 +3,7 @@
 //! [`sensors`] tell what is, every second. [`owners`] tell whose it is. [`ledger`] makes minutes of it: who held which
 //! device for how long. [`outbox`] turns all of that into OTLP, keeps it on disk until the collector has it, and sends
 //! it. [`http`] takes latency histograms from services, tells how the agent itself is, and shows the last samples to
-//! Prometheus ([`exposition`]). [`run`] is the loop that drives
+//! Prometheus ([`exposition`]). [`scrape`] makes latencies of what servers show to Prometheus. [`run`] is the loop that drives
 //! them, and what may block, a driver, the kernel or a disk, is waited for by a [`crew`] of threads; [`config`] says how; [`cli`] is the command line.
 
 pub mod cli;
@@ -18,5 +18,6 @@ pub mod outbox;
 pub mod owners;
 pub mod probe;
 pub mod run;
+pub mod scrape;
 pub mod sensors;
 pub mod telemetry;
