@@ -97,6 +97,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     17 "ledger_idle" "0017_ledger_idle.sql",
     18 "directory" "0018_directory.sql",
     19 "served" "0019_served.sql",
+    20 "latency_totals" "0020_latency_totals.sql",
 ];
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ const SHARDING: &[(&str, &str)] = &[
     ("node_samples", "cityHash64(node)"),
     ("latency", "cityHash64(series)"),
     ("ledger", "cityHash64(device)"),
+    ("served", "cityHash64(service)"),
+    ("latency_totals", "cityHash64(total)"),
     ("owners", "cityHash64(id)"),
     ("devices", "cityHash64(id)"),
     ("events", "cityHash64(id)"),

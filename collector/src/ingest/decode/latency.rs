@@ -7,7 +7,7 @@ use std::sync::Arc;
 use contador_schemas::cells::Cells;
 use contador_schemas::names;
 use contador_schemas::rows::Latency;
-use contador_schemas::series::{series_id, window_of};
+use contador_schemas::series::{series_id, total_id, window_of};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
 use uuid::Uuid;
@@ -164,6 +164,11 @@ impl Identity {
     /// Which running total this is: series and source.
     pub fn key(&self) -> (Uuid, Uuid) {
         (self.row.series, self.row.source)
+    }
+
+    /// The id of that running total.
+    pub(in crate::ingest) fn total(&self) -> Uuid {
+        total_id(self.row.series, self.row.source)
     }
 
     /// A row of `cells` that cover the time from `start` to `end`, Unix nanoseconds. Of values that are lower bounds nothing

@@ -236,6 +236,7 @@ impl Walk {
             devices,
             events,
             latency,
+            totals: Vec::new(),
             served: self.served.finish(),
         };
         Decoded { rows, running, rejected: self.rejected, points: self.points }
