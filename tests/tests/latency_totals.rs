@@ -3,6 +3,7 @@
 use contador_tests::{Collector, Engine};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message as _;
 
 mod collector_support;
@@ -144,4 +145,28 @@ async fn clickhouse_that_dies_meanwhile_refuses_and_the_retry_is_counted_once() 
         }
     }
     assert_eq!(stored(&engine).await, 42);
+}
+
+#[tokio::test]
+async fn tokens_of_a_running_total_are_what_was_served() {
+    let engine = Engine::start().unwrap();
+    let collector = started(&engine).await;
+    let begin = (now() - 100) * SECOND;
+    let usage = |time: u64, kind: &str, requests: u64, tokens: f64| {
+        let mut metric =
+            histogram(AggregationTemporality::Cumulative, (begin, begin + time * SECOND), &[64.0], &[0, requests]);
+        ("gen_ai.client.token.usage".clone_into(&mut metric.name), "{token}".clone_into(&mut metric.unit));
+        let Some(Data::Histogram(data)) = &mut metric.data else { panic!("a histogram") };
+        data.data_points[0].attributes = attributes(&[("gen_ai.token.type", kind), ("gen_ai.request.model", "llama")]);
+        data.data_points[0].sum = Some(tokens);
+        metric
+    };
+    for (time, requests, tokens) in [(1, 10, 1_000.0), (2, 13, 1_900.0), (3, 13, 1_900.0), (4, 20, 2_600.0)] {
+        let both = vec![usage(time, "input", requests, tokens), usage(time, "output", requests, 2.0 * tokens)];
+        assert_eq!(accepted(&collector.http, &request(&API, both)).await.partial_success, None);
+    }
+    let sums = "SELECT sum(assumeNotNull(input_tokens)), sum(assumeNotNull(output_tokens)), sum(assumeNotNull(requests)) \
+                FROM served FINAL WHERE model = 'llama'";
+    let told: (u64, u64, u64) = engine.client().with_database("contador").query(sums).fetch_one().await.unwrap();
+    assert_eq!(told, (1_600, 3_200, 10));
 }

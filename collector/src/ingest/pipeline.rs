@@ -234,7 +234,7 @@ impl Pipeline {
         let mut dead = DeadLetters::default();
         work.merge(self.stored(&work).await?);
         for _ in 0..MOST_ROUNDS {
-            dead.add(self.write(Rows { latency: work.rows(), ..Rows::default() }).await?);
+            dead.add(self.write(work.by_table()).await?);
             let stored = self.stored(&work).await?;
             if !work.merge(stored) {
                 work.acknowledge();

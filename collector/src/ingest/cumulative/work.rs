@@ -26,6 +26,7 @@ use super::store::{Known, Stored};
 use super::watch::Watch;
 use crate::ingest::decode::latency::{Identity, Running};
 use crate::ingest::decode::reject::Rejected;
+use crate::ingest::rows::Rows;
 
 /// The totals of one request.
 #[derive(Default)]
@@ -92,6 +93,21 @@ impl Work {
     /// The rows of all points that are not acknowledged.
     pub fn rows(&self) -> Vec<Latency> {
         self.held.iter().flat_map(|held| held.chain.rows(&held.identity)).collect()
+    }
+
+    /// Those rows by table: numbers of tokens are what was served.
+    pub fn by_table(&self) -> Rows {
+        let mut rows = Rows::default();
+        for held in &self.held {
+            for row in held.chain.rows(&held.identity) {
+                match held.identity.served(&row) {
+                    None => rows.latency.push(row),
+                    Some(Ok(served)) => rows.served.push(served),
+                    Some(Err(reason)) => tracing::warn!(reason = reason.as_str(), "tokens between two totals"),
+                }
+            }
+        }
+        rows
     }
 
     /// Takes what others have written meanwhile; whether rows are to be written again.

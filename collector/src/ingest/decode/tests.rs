@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod latencies;
 mod samples;
 
 const T: u64 = 1_700_000_040_000_000_000;
