@@ -102,6 +102,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     22 "latency_1h" "0022_latency_1h.sql",
     23 "latency_1d" "0023_latency_1d.sql",
     24 "rollups" "0024_rollups.sql",
+    25 "latency_totals" "0025_latency_totals.sql",
 ];
 
 #[cfg(test)]

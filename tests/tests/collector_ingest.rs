@@ -123,7 +123,7 @@ async fn a_time_that_cannot_be_kept_is_told() {
 }
 
 #[tokio::test]
-async fn running_totals_are_stored_as_increases() {
+async fn c8_running_totals_are_stored_as_increases() {
     let engine = Engine::start().unwrap();
     let collector = Collector::start(engine.url(), "").unwrap();
     collector.ready().await.unwrap();
