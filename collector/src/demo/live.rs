@@ -1,12 +1,12 @@
 //! What the live view shows, asked from ClickHouse.
 
 use clickhouse::Row;
-use contador_schemas::quantile::Answer;
+use contador_schemas::quantile::{Answer, Quantile};
 use serde::Deserialize;
 
 use super::load::CLIENT_METRIC;
 use super::service::SERVICE;
-use crate::latency::{Ask, tell};
+use crate::latency::{Asked, quantile};
 use crate::store::Store;
 
 /// A device now.
@@ -75,9 +75,8 @@ pub(super) async fn snapshot(store: &Store, agent: String) -> anyhow::Result<Sna
     let from = to.saturating_sub(310);
     let mut p99 = Vec::new();
     for (label, metric) in [("server", "request_duration"), ("client", CLIENT_METRIC)] {
-        let told = tell(store, &Ask::p99(SERVICE, metric, from, to)).await?;
-        let point = told.series.into_iter().next().and_then(|series| series.points.into_iter().next());
-        p99.extend(point.and_then(|point| point.answers.first().copied()).map(|answer| (label, answer)));
+        let asked = Asked { service: SERVICE, metric, model: "", from, to };
+        p99.push((label, quantile(store, asked, Quantile::P99).await?));
     }
     Ok(Snapshot {
         devices: store.client.query(DEVICES).fetch_all().await?,

@@ -123,7 +123,8 @@ async fn fill(store: &Store, from: u32, series: u32) {
             "INSERT INTO latency (window, start_ts, ts, series, source, service, model, metric, route, environment, node, \
              attributes, lo, hi, n, count, sum_us, stored) \
              SELECT toDateTime(w, 'UTC'), toDateTime64(w, 9, 'UTC'), toDateTime64(w + 10, 9, 'UTC'), \
-             toUUID(concat('00000000-0000-4000-8000-', leftPad(toString(s), 12, '0'))), toUUID(concat('00000000-0000-4000-9000-', leftPad(toString(s), 12, '0')), '{SERVICE}', \
+             toUUID(concat('00000000-0000-4000-8000-', leftPad(toString(s), 12, '0'))), \
+             toUUID(concat('00000000-0000-4000-9000-', leftPad(toString(s), 12, '0'))), '{SERVICE}', \
              concat('model-', toString(s % 4)), 'request_duration', concat('/route/', toString(s % 7)), 'production', \
              concat('node-', toString(s % 10)), map('cloud.region', concat('r', toString(s % 3))), lo, hi, n, count, sum, \
              toDateTime64(w + 12, 3, 'UTC') \
