@@ -1,4 +1,5 @@
 //! OTLP as JSON: the same rows as by protobuf, answers in JSON, and nothing is lost without a word.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
 use std::io::Write as _;
 
