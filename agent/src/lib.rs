@@ -7,6 +7,7 @@
 //! them, and what may block, a driver, the kernel or a disk, is waited for by a [`crew`] of threads; [`config`] says how; [`cli`] is the command line.
 
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod crew;
 pub mod errors;
