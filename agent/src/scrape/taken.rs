@@ -1,14 +1,13 @@
 //! What a scrape tells: what came since the last one.
 
 use contador_schemas::cells::Cells;
-use serde::{Deserialize, Serialize};
 
 /// What came of one scrape.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// Latencies, as increases.
+    /// Latencies, as increases. No two have the same metric, labels and censoring.
     pub latencies: Vec<Increase>,
-    /// Requests and tokens, as increases.
+    /// Requests and tokens, as increases. No two have the same model and source.
     pub served: Vec<Served>,
     /// What was left out, by reason; each reason once, none with 0.
     pub dropped: Vec<(Reason, u64)>,
@@ -50,17 +49,15 @@ pub struct Increase {
 pub struct Served {
     /// Machine-learning model, or empty.
     pub model: String,
-    /// Labels that are a part of the series, by name.
-    pub attributes: Vec<(String, String)>,
     /// Labels that only say which part of the server counted, by name.
     pub source: Vec<(String, String)>,
     /// Requests that came to their end, without aborted ones.
     pub requests: Option<u64>,
-    /// Requests that were aborted or failed.
+    /// Requests that were aborted.
     pub aborted: Option<u64>,
     /// Tokens of prompts.
     pub input_tokens: Option<u64>,
-    /// Tokens that were made.
+    /// Tokens that were generated.
     pub output_tokens: Option<u64>,
     /// Start of the interval, Unix nanoseconds: the earliest of the counters' last good scrapes.
     pub start_ns: u64,
@@ -68,32 +65,34 @@ pub struct Served {
     pub end_ns: u64,
 }
 
-/// Why something was left out.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// Why something was left out, and what is counted then.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
-    /// Pages that were cut, or that can't be read at all.
+    /// Pages that were cut, or have too many samples.
     Page,
-    /// Families with a line that can't be read.
+    /// Lines that can't be read. What else the page says of their families is left out, too.
     Line,
-    /// Histograms whose counts fall from one bucket to the next, or whose last bucket is not their count: read while
-    /// they changed.
+    /// Histograms whose counts fall from one bucket to the next, or whose last bucket is not their count: they were read
+    /// while they changed. The next good scrape covers the interval.
     Torn,
     /// Histograms without a bucket `+Inf`.
     NoInfinity,
-    /// Histograms or counters that say the same sample twice, with other values.
+    /// Series that say the same sample twice, with other values.
     Duplicate,
-    /// Histograms or counters with a value that is no whole number from 0 to 2^53, or a bound that is no number.
+    /// Series with a count that is no whole number from 0 to 2^53, or a bound that is no number or below 0.
     Value,
-    /// Values of increases that their sum contradicts, such as negative latencies.
+    /// Histograms with more buckets than are taken.
+    Buckets,
+    /// Values whose sum contradicts them, such as negative latencies.
     Sum,
-    /// Values that are longer than the server runs.
+    /// Values that are longer than the server has been running.
     Uptime,
     /// Series beyond the most that one server may have.
     Series,
-    /// First totals of series whose start is not known, or was not watched: base lines, no traffic.
+    /// First totals of series whose start is not known or was not watched, and totals in other bounds than before: base
+    /// lines, no traffic. Those of 0 are not counted.
     BaseLine,
-    /// Totals that were not compared with the ones before, since two servers seem to answer at one address.
+    /// Totals that can't be compared with the ones before, since two servers answer at one address.
     Overlap,
 }
 
@@ -107,6 +106,7 @@ impl Reason {
             Self::NoInfinity => "no_infinity",
             Self::Duplicate => "duplicate",
             Self::Value => "value",
+            Self::Buckets => "buckets",
             Self::Sum => "sum",
             Self::Uptime => "uptime",
             Self::Series => "series",

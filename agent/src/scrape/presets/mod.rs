@@ -1,35 +1,52 @@
 //! What the families of each server mean.
+//!
+//! [`tables`] lists them, for each preset; [`rules`] looks a sample's name up, among them and what a user names himself;
+//! [`labels`] tells what the labels say: the model, the route, who measured, and what else tells series apart.
+
+mod labels;
+mod rules;
+mod tables;
 
 use std::str::FromStr;
 
-/// Most series that one server may have, unless it is said otherwise.
-pub const MOST_SERIES: usize = 4_096;
+pub(super) use labels::Identity;
+pub use rules::{MOST_SERIES, Rules};
+pub(super) use rules::{Meaning, Part, Shape, Timed};
+pub(super) use tables::{Counted, What};
 
 /// A server whose families are known.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Preset {
-    /// vLLM.
+    /// vLLM, by itself and under Ray.
     Vllm,
-    /// SGLang.
+    /// SGLang, in its old and new layout.
     Sglang,
     /// Text Generation Inference.
     Tgi,
     /// TensorRT-LLM.
-    TrtLlm,
-    /// NVIDIA Dynamo.
+    TensorRtLlm,
+    /// The frontend of NVIDIA Dynamo.
     Dynamo,
     /// Triton Inference Server.
     Triton,
     /// Ray Serve.
     RayServe,
-    /// KServe.
+    /// Model servers of KServe.
     Kserve,
 }
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 8] =
-        [Self::Vllm, Self::Sglang, Self::Tgi, Self::TrtLlm, Self::Dynamo, Self::Triton, Self::RayServe, Self::Kserve];
+    pub const ALL: [Self; 8] = [
+        Self::Vllm,
+        Self::Sglang,
+        Self::Tgi,
+        Self::TensorRtLlm,
+        Self::Dynamo,
+        Self::Triton,
+        Self::RayServe,
+        Self::Kserve,
+    ];
 
     /// Its name in the configuration.
     pub const fn name(self) -> &'static str {
@@ -37,7 +54,7 @@ impl Preset {
             Self::Vllm => "vllm",
             Self::Sglang => "sglang",
             Self::Tgi => "tgi",
-            Self::TrtLlm => "tensorrt-llm",
+            Self::TensorRtLlm => "tensorrt-llm",
             Self::Dynamo => "dynamo",
             Self::Triton => "triton",
             Self::RayServe => "ray-serve",
@@ -54,24 +71,22 @@ impl FromStr for Preset {
     }
 }
 
-/// A histogram that a user names.
+/// A histogram that a user names. It goes before what a preset says of the same family.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Custom {
     /// Name of the family, without `_bucket`.
     pub family: String,
     /// What it times, as it is stored: `request_duration`, or any other name. Empty: the family's name.
     pub metric: String,
-    /// Unit of its bounds: `ns`, `us`, `ms`, `s`, `min` or `h`. Empty: told by the end of its name (`_ms`,
-    /// `_milliseconds`, `_us`, `_seconds` and so on), else seconds.
+    /// Unit of its bounds: `ns`, `us`, `ms`, `s`, `min` or `h`. Empty: told by the end of the family's name
+    /// (`_milliseconds`, `_ms`, `_microseconds`, `_us`, `_nanoseconds`, `_ns`), else seconds.
     pub unit: String,
-    /// Label that is the model; empty: `model_name` or `model`.
+    /// Label that is the model; empty: `model_name`, else `model`.
     pub model: String,
-    /// Label that is the route; empty: `route`.
+    /// Label that is the route; empty: `route`, else `endpoint`, else `handler`.
     pub route: String,
-    /// More labels that only tell replicas apart.
+    /// More labels that only say which part of the server measured.
     pub source: Vec<String>,
-    /// Labels to leave out: series that differ only by them are sources of one series.
-    pub ignore: Vec<String>,
 }
 
 /// What is wrong with rules.
@@ -81,13 +96,13 @@ pub enum RulesError {
     #[error("preset is {0:?}, expected one of vllm, sglang, tgi, tensorrt-llm, dynamo, triton, ray-serve, kserve")]
     Preset(String),
     /// No name of a family.
-    #[error("histogram family is {0:?}, expected a metric's name")]
+    #[error("histogram family is {0:?}, expected a metric's name, without _bucket")]
     Family(String),
     /// A family that is named twice.
-    #[error("histogram family {0:?} is named twice")]
+    #[error("histogram family {0:?} is named twice, expected each once")]
     Twice(String),
     /// No unit of time.
-    #[error("unit of histogram {family:?} is {unit:?}, expected ns, us, ms, s, min or h")]
+    #[error("unit of histogram family {family:?} is {unit:?}, expected ns, us, ms, s, min or h")]
     Unit {
         /// The family.
         family: String,
@@ -96,24 +111,5 @@ pub enum RulesError {
     },
 }
 
-/// What families mean: of presets, and of histograms that a user names. The latter go first.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// Most series of one server that are remembered.
-    pub most_series: usize,
-}
-
-impl Rules {
-    /// The rules of `presets` (all of [`Preset::ALL`] to find out by the families of a page) and of `custom` histograms.
-    ///
-    /// # Errors
-    /// [`RulesError`].
-    pub fn new(_presets: &[Preset], custom: &[Custom]) -> Result<Self, RulesError> {
-        for rule in custom {
-            if rule.family.is_empty() {
-                return Err(RulesError::Family(rule.family.clone()));
-            }
-        }
-        Ok(Self { most_series: MOST_SERIES })
-    }
-}
+#[cfg(test)]
+mod tests;

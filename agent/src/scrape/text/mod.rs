@@ -3,8 +3,9 @@
 //! [`lines`] takes a page apart: [`meta`] lines say which families there are, [`sample`] lines hold the values. [`page`]
 //! is what comes of it. A line that can't be read spoils its own family, no other; a page that was cut is no page at all.
 //!
-//! Written here because no crate does all of it: `openmetrics-parser` is under the LGPL, `prometheus-parse` copies each
-//! name and label, leaves lines out that it does not understand, and knows neither exemplars nor the end of a page.
+//! Written here because no crate does all of it: `openmetrics-parser` 0.5 is under the LGPL; `prometheus-parse` 0.2 does not
+//! read names with a colon, such as vLLM's, knows neither exemplars nor the end of a page, and leaves out what it does not
+//! understand without a word.
 
 mod fault;
 mod lines;
