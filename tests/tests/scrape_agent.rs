@@ -207,7 +207,7 @@ async fn a_pod_is_scraped_by_its_annotations_and_is_who_holds_its_gpu() {
     let about = || agent.log();
     comes_to(&engine, COUNT, 10, about).await;
     let of_pod = format!(
-        "SELECT toUInt64(sum(s.requests)) FROM served s FINAL INNER JOIN (SELECT DISTINCT id, department, pod FROM owners FINAL) o \
+        "SELECT toUInt64(sum(assumeNotNull(s.requests))) FROM served s FINAL INNER JOIN (SELECT DISTINCT id, department, pod FROM owners FINAL) o \
          ON s.owner = o.id WHERE o.department = 'vision' AND o.pod = 'chat-0' AND s.device = '{GPU}' AND s.service = 'chat'"
     );
     comes_to(&engine, &of_pod, 10, about).await;

@@ -72,14 +72,16 @@ impl FetchError {
     }
 }
 
+/// By the file with the certificates: those that a client was made with, and it. The path is empty where there are none.
+type Clients = HashMap<PathBuf, (Vec<u8>, HttpClient)>;
+
 /// How pages are asked for. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Fetcher {
     timeout: Duration,
     max_bytes: usize,
     ca_file: Option<PathBuf>,
-    /// By the file with the certificates: those that a client was made with, and it. The path is empty where there are none.
-    clients: Arc<Mutex<HashMap<PathBuf, (Vec<u8>, HttpClient)>>>,
+    clients: Arc<Mutex<Clients>>,
 }
 
 impl Fetcher {

@@ -250,7 +250,7 @@ impl Drop for Agent {
 /// The answer of a query with one number, of the database `contador`.
 pub async fn number(engine: &Engine, sql: &str) -> u64 {
     let client: Client = engine.client().with_database("contador");
-    client.query(sql).fetch_one::<u64>().await.unwrap_or_default()
+    client.query(sql).fetch_one::<u64>().await.unwrap()
 }
 
 /// Waits until the query's number is `expected`; more is a fault at once.
