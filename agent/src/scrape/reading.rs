@@ -89,7 +89,7 @@ fn buckets(series: &Series<'_, '_>) -> Result<(Vec<f64>, Vec<u64>), Reason> {
 
 /// A count, exactly.
 fn whole(value: f64) -> Result<u64, Reason> {
-    if value >= 0.0 && value <= GREATEST && value.fract() == 0.0 {
+    if (0.0..=GREATEST).contains(&value) && value.fract() == 0.0 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number from 0 to 2^53")]
         Ok(value as u64)
     } else {

@@ -14,7 +14,7 @@ use super::served::Book;
 use super::taken::{Increase, Taken};
 
 /// How much longer than a server runs a latency may seem to be: clocks differ.
-const UPTIME_SLACK_S: f64 = 1.0;
+const UPTIME_SLACK_S: f64 = 5.0;
 
 /// A page on its way.
 #[derive(Debug)]
