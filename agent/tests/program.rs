@@ -283,7 +283,9 @@ async fn sigterm_ends_it_with_nothing_lost() {
     let target = format!("/v1/latency?{labels}&start={start_s}&end={end_s}&id=push-1");
     let (status, body) = http(listen, "POST", &target, &pushed);
     assert_eq!(status, "HTTP/1.1 200 OK", "{body}");
-    assert_eq!(body, format!(r#"{{"count":3,"start":"{start_s}.000000000","end":"{end_s}.000000000"}}"#));
+    let window = end_s - 1 - (end_s - 1) % 10;
+    let times = format!(r#""start":"{start_s}.000000000","end":"{end_s}.000000000","window":{window}"#);
+    assert_eq!(body, format!(r#"{{"count":3,"aborted":0,{times}}}"#));
     // What would be stored nowhere, or as something else, is refused by name.
     let old = end_s - 15 * 86_400;
     for (target, expected) in [

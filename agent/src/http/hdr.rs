@@ -12,6 +12,8 @@ use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{DeserializeError, Deserializer};
 
+use super::unit::Unit;
+
 const V2: u32 = 0x1c84_9313;
 const V2_DEFLATE: u32 = 0x1c84_9314;
 
@@ -21,8 +23,8 @@ const V2_HEADER_BYTES: usize = 40;
 /// Most counts that a histogram may have: 8 MiB of them. 3 digits over the whole 64 bits take 55,296.
 const MAX_COUNTS: u64 = 1 << 20;
 
-/// Greatest value: beyond it, whole numbers are not exact in the cells' 64-bit floats.
-const MAX_VALUE: u64 = 1 << 53;
+/// Most cells that hold anything: collectors take no histogram of more than twice as many buckets.
+const MAX_CELLS: usize = 65_000;
 
 /// Why a body is no histogram.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +61,7 @@ pub enum HdrError {
         /// Its value.
         value: String,
         /// What can be read.
-        expected: &'static str,
+        expected: String,
     },
     /// The counts are damaged.
     #[error("the counts are damaged at byte {at}: {reason}")]
@@ -77,7 +79,7 @@ pub enum HdrError {
     Cells(#[from] CellsError),
 }
 
-/// A histogram's cells, whole numbers of microseconds, and the sum of its values by the middle of each cell.
+/// A histogram's cells in microseconds, in its own layout, and the sum of its values by the middle of each cell.
 #[derive(Debug, PartialEq)]
 pub struct Decoded {
     /// Its cells.
@@ -86,11 +88,11 @@ pub struct Decoded {
     pub sum_us: f64,
 }
 
-/// Reads a histogram; at most `max_bytes` once inflated.
+/// Reads a histogram of whole numbers of `unit`; at most `max_bytes` once inflated.
 ///
 /// # Errors
 /// [`HdrError`].
-pub fn decode(body: &[u8], max_bytes: usize) -> Result<Decoded, HdrError> {
+pub fn decode(body: &[u8], max_bytes: usize, unit: Unit) -> Result<Decoded, HdrError> {
     let plain;
     let bytes = if body.first() == Some(&b'H') {
         let text: Vec<u8> = body.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -113,7 +115,7 @@ pub fn decode(body: &[u8], max_bytes: usize) -> Result<Decoded, HdrError> {
     }
     check(v2)?;
     let histogram = Deserializer::new().deserialize::<u64, _>(&mut &*v2).map_err(HdrError::Library)?;
-    cells(&histogram)
+    cells(&histogram, unit)
 }
 
 fn inflate(bytes: &[u8], max_bytes: usize) -> Result<Vec<u8>, HdrError> {
@@ -144,7 +146,8 @@ fn check(v2: &[u8]) -> Result<(), HdrError> {
     if declared != payload.len() {
         return Err(HdrError::Length { what: "the payload", declared, present: payload.len() });
     }
-    let field = |field, value: String, expected| Err(HdrError::Field { field, value, expected });
+    let field =
+        |field, value: String, expected: &str| Err(HdrError::Field { field, value, expected: expected.to_owned() });
     if let Some(offset) = number(v2, 8).filter(|offset| *offset != 0) {
         return field("the normalising offset", offset.to_string(), "0");
     }
@@ -226,21 +229,23 @@ fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "values are at most 2^53; a sum of floats is no exact one anyway")]
-fn cells(histogram: &Histogram<u64>) -> Result<Decoded, HdrError> {
+fn cells(histogram: &Histogram<u64>, unit: Unit) -> Result<Decoded, HdrError> {
+    let field =
+        |field, value: u64, expected: String| Err(HdrError::Field { field, value: value.to_string(), expected });
     let mut sum_us = 0.0;
     let mut cells = Vec::new();
     for step in histogram.iter_recorded() {
         let (value, n) = (step.value_iterated_to(), step.count_since_last_iteration());
         let (lo, hi) = (histogram.lowest_equivalent(value), histogram.highest_equivalent(value));
-        if hi > MAX_VALUE {
-            return Err(HdrError::Field {
-                field: "a value",
-                value: hi.to_string(),
-                expected: "at most 9007199254740992 microseconds",
-            });
+        if hi > unit.most() {
+            return field("a value", hi, format!("at most {} {}", unit.most(), unit.words()));
         }
-        sum_us += (lo as f64 + (hi - lo) as f64 / 2.0) * n as f64;
-        cells.push(Cell { lo: lo as f64, hi: hi as f64, n });
+        let (lo, hi) = (unit.microseconds(lo as f64), unit.microseconds(hi as f64));
+        sum_us += (lo + (hi - lo) / 2.0) * n as f64;
+        cells.push(Cell { lo, hi, n });
+        if cells.len() > MAX_CELLS {
+            return field("the number of different values", cells.len() as u64, format!("at most {MAX_CELLS}"));
+        }
     }
     Ok(Decoded { cells: Cells::new(cells)?, sum_us })
 }

@@ -1,13 +1,18 @@
 //! The agent's HTTP listener.
 //!
-//! `POST /v1/latency` takes a histogram: [`params`] reads whose it is from the query, [`hdr`] makes cells of the body,
-//! and [`push`] keeps it in the spool before it answers. `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the
+//! `POST /v1/latency` takes latencies: [`params`] reads whose they are from the query and [`interval`] when they were, [`body`]
+//! is read up to a limit, [`hdr`] makes cells of a histogram and [`values`] of single values in a [`unit`] of theirs, and
+//! [`push`] keeps them in the spool before it answers. `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the
 //! sensors answer) tell how the agent is ([`health`]); `/metrics` shows what it last measured, too ([`crate::exposition`]).
 
+pub mod body;
 pub mod hdr;
 pub mod health;
+pub mod interval;
 pub mod params;
 pub mod push;
+pub mod unit;
+pub mod values;
 
 use axum::Router;
 use axum::routing::{get, post};

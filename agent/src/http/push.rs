@@ -1,19 +1,27 @@
-//! `POST /v1/latency?service=…`: one HDR histogram of microseconds, kept on disk before it is answered.
+//! `POST /v1/latency?service=…`: latencies of one service in one interval, kept on disk before they are answered.
+//!
+//! What the body is, its type says: `application/json` is an object with values, `text/plain` a value a line, and anything else
+//! an HDR histogram (which may be called `text/plain`, too, in base 64).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use contador_schemas::cells::{Cell, Cells, CellsError};
+use contador_schemas::series::window_of;
+use serde_json::{Value, json};
 
 use super::Shared;
+use super::body::BodyError;
 use super::hdr::{self, HdrError};
-use super::params::{self, Params};
+use super::params::Params;
+use super::values::{self, Recorded, Values, ValuesError};
+use super::{body, interval};
 use crate::errors::chain;
-use crate::outbox::encode::histogram::{self, Latency, Whose};
+use crate::outbox::encode::histogram::{self, Latency, Served, Whose};
 use crate::outbox::{Kind, SpoolError};
 
 /// Why a push was not kept.
@@ -21,27 +29,41 @@ use crate::outbox::{Kind, SpoolError};
 enum PushError {
     #[error("{0}")]
     Params(String),
-    #[error("the body has more than {0} bytes")]
-    TooLarge(usize),
-    #[error("the body can't be read")]
-    Body(#[source] axum::Error),
+    #[error(transparent)]
+    Body(#[from] BodyError),
     #[error(transparent)]
     Hdr(#[from] HdrError),
-    #[error("the histogram can't be kept")]
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    #[error("the aborted requests can't be kept")]
+    Cells(#[from] CellsError),
+    #[error("the latencies can't be kept")]
     Spool(#[from] SpoolError),
 }
 
 impl PushError {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Params(_) | Self::Body(_) => StatusCode::BAD_REQUEST,
-            Self::TooLarge(_) | Self::Hdr(HdrError::TooLarge(_)) | Self::Spool(SpoolError::TooLarge { .. }) => {
-                StatusCode::PAYLOAD_TOO_LARGE
+            Self::Body(BodyError::TooLarge(_) | BodyError::Bomb(_))
+            | Self::Hdr(HdrError::TooLarge(_))
+            | Self::Spool(SpoolError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Body(BodyError::Encoding(_)) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Params(_) | Self::Body(_) | Self::Hdr(_) | Self::Values(_) | Self::Cells(_) => {
+                StatusCode::BAD_REQUEST
             }
-            Self::Hdr(_) => StatusCode::BAD_REQUEST,
             Self::Spool(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
+}
+
+/// The latencies of a body.
+#[derive(Debug, Default)]
+struct Told {
+    /// How long requests took.
+    cells: Cells,
+    sum_us: f64,
+    /// After which times requests were aborted.
+    aborted: Cells,
 }
 
 /// The handler.
@@ -54,14 +76,7 @@ pub async fn push(State(shared): State<Shared>, uri: Uri, headers: HeaderMap, bo
     };
     shared.telemetry.pushes.with_label_values(&[counted]).inc();
     match result {
-        Ok(latency) => {
-            let answer = json!({
-                "count": latency.cells.count(),
-                "start": seconds(latency.start_ns),
-                "end": seconds(latency.end_ns),
-            });
-            Json(answer).into_response()
-        }
+        Ok(answer) => Json(answer).into_response(),
         Err(error) => {
             let status = error.status();
             let mut response = (status, Json(json!({ "error": chain(&error) }))).into_response();
@@ -73,36 +88,121 @@ pub async fn push(State(shared): State<Shared>, uri: Uri, headers: HeaderMap, bo
     }
 }
 
-async fn keep(shared: &Shared, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<Latency, PushError> {
-    params::check_query(uri.query().unwrap_or_default()).map_err(PushError::Params)?;
-    let Query(params) = Query::<Params>::try_from_uri(uri).map_err(|fault| PushError::Params(fault.body_text()))?;
-    params.check_labels().map_err(PushError::Params)?;
-    let (start_ns, end_ns) = params::interval(&params, now_ns()).map_err(PushError::Params)?;
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|bytes| bytes > shared.max_push_bytes) {
-        return Err(PushError::TooLarge(shared.max_push_bytes));
+/// Keeps what a request tells; the answer.
+async fn keep(shared: &Shared, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<Value, PushError> {
+    let mut params = Params::of_query(uri).map_err(PushError::Params)?;
+    let body = body::read(headers, body, shared.max_push_bytes).await?;
+    let told = told(headers, &body, shared.max_push_bytes, &mut params)?;
+    params.check().map_err(PushError::Params)?;
+    let (start_ns, end_ns) = interval::interval(&params, now_ns()).map_err(PushError::Params)?;
+    let answer = json!({
+        "count": told.cells.count(),
+        "aborted": told.aborted.count(),
+        "start": seconds(start_ns),
+        "end": seconds(end_ns),
+        "window": window_of(end_ns),
+    });
+    let (latencies, served) = kept(told, params, start_ns, end_ns);
+    if !latencies.is_empty() || !served.is_empty() {
+        let request = histogram::answered(&latencies, &served, &shared.node);
+        shared.keeper.keep(Kind::Latency, request).await?;
     }
-    let body = axum::body::to_bytes(body, shared.max_push_bytes).await.map_err(|error| {
-        let too_large = std::error::Error::source(&error).is_some_and(|source| source.to_string().contains("limit"));
-        if too_large { PushError::TooLarge(shared.max_push_bytes) } else { PushError::Body(error) }
-    })?;
-    let hdr::Decoded { cells, sum_us } = hdr::decode(&body, shared.max_push_bytes)?;
-    let instance = params.source();
-    let metric = if params.metric.is_empty() { "request_duration".to_owned() } else { params.metric };
+    Ok(answer)
+}
+
+/// Reads the body; one of JSON adds to what the query says.
+fn told(headers: &HeaderMap, body: &[u8], max_bytes: usize, params: &mut Params) -> Result<Told, PushError> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let mut told = match kind.as_str() {
+        "application/json" => {
+            let Values { values, aborted } = values::json(body, params)?;
+            let told = single(&values, params)?;
+            if let Some(times) = aborted {
+                return with_aborted(told, &times, params);
+            }
+            told
+        }
+        // A number never begins so, and base 64 of a histogram always does.
+        "text/plain" if body.first() != Some(&b'H') => single(&values::lines(body)?, params)?,
+        _ => {
+            let hdr::Decoded { cells, sum_us } = hdr::decode(body, max_bytes, params.unit)?;
+            if params.censored {
+                Told { aborted: cells, ..Told::default() }
+            } else {
+                Told { cells, sum_us, ..Told::default() }
+            }
+        }
+    };
+    if let Some(n) = params.aborted.filter(|_| !params.censored) {
+        // Of each it is only known that it had begun.
+        told.aborted = Cells::new([Cell { lo: 0.0, hi: f64::INFINITY, n }])?;
+    }
+    Ok(told)
+}
+
+/// Values that are no histogram yet.
+fn single(values: &[f64], params: &Params) -> Result<Told, ValuesError> {
+    if params.censored {
+        return Ok(Told { aborted: values::aborted(values, params.unit)?, ..Told::default() });
+    }
+    let Recorded { cells, sum_us } = values::record(values, params.unit)?;
+    Ok(Told { cells, sum_us, ..Told::default() })
+}
+
+/// With a list of times after which requests were aborted; their number is told where any number is.
+fn with_aborted(told: Told, times: &[f64], params: &mut Params) -> Result<Told, PushError> {
+    let fault = |fault: &str| Err(PushError::Params(fault.to_owned()));
+    if params.censored {
+        return fault("aborted is a list and censored is true, expected one of them");
+    }
+    if params.aborted.is_some() {
+        return fault("aborted is a list and a number, expected one of them");
+    }
+    if params.tells_served() {
+        params.aborted = Some(times.len() as u64);
+    }
+    Ok(Told { aborted: values::aborted(times, params.unit)?, ..told })
+}
+
+/// What is sent of it: nothing where there is nothing.
+fn kept(told: Told, params: Params, start_ns: u64, end_ns: u64) -> (Vec<Latency>, Vec<Served>) {
+    let tells_served = params.tells_served();
+    let metric = params.metric();
     let whose = Whose {
+        instance: params.source(),
         service: params.service,
         model: params.model,
         environment: params.environment,
-        instance,
         device: params.device,
+        owner: params.owner,
         simulated: params.simulated,
         ..Whose::default()
     };
-    let (route, sum_us) = (params.route, Some(sum_us));
-    let latency = Latency { whose, metric, route, start_ns, end_ns, cells, sum_us, ..Latency::default() };
-    let request = histogram::answered(std::slice::from_ref(&latency), &[], &shared.node);
-    shared.keeper.keep(Kind::Latency, request).await?;
-    Ok(latency)
+    let latency = |cells: Cells, sum_us: Option<f64>, censored: bool| Latency {
+        whose: whose.clone(),
+        metric: metric.clone(),
+        route: params.route.clone(),
+        attributes: params.labels.clone(),
+        start_ns,
+        end_ns,
+        cells,
+        sum_us,
+        censored,
+        ..Latency::default()
+    };
+    let mut latencies = vec![latency(told.cells, Some(told.sum_us), false), latency(told.aborted, None, true)];
+    latencies.retain(|latency| latency.cells.count() > 0);
+    let served = Served {
+        start_ns,
+        end_ns,
+        requests: params.requests,
+        aborted: params.aborted,
+        input_tokens: params.input_tokens,
+        output_tokens: params.output_tokens,
+        whose,
+    };
+    (latencies, if tells_served { vec![served] } else { Vec::new() })
 }
 
 fn now_ns() -> u64 {
