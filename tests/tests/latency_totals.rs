@@ -81,6 +81,9 @@ async fn l8_a_run_that_began_since_totals_are_kept_counts_from_its_start_in_any_
     let engine = Engine::start().unwrap();
     let collector = started(&engine).await;
     accepted(&collector.http, &Source::new(0).answers(1)).await;
+    // What is older than the table keeps is dropped by a merge; since when totals are kept is not.
+    let client = engine.client().with_database("contador");
+    client.query("OPTIMIZE TABLE latency_totals FINAL").execute().await.unwrap();
     let mut source = Source::new((now() + 1) * SECOND);
     drop(collector);
     let collector = started(&engine).await;
