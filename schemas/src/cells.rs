@@ -174,12 +174,13 @@ impl Cells {
         if !zero_threshold.is_finite() || zero_threshold < 0.0 {
             return Err(CellsError::ZeroThreshold(zero_threshold));
         }
-        let edge = |index: i64| exponential_edge(scale, index);
+        let mut below = exponential_edge(scale, i64::from(offset));
         let zero = Cell { lo: 0.0, hi: zero_threshold * factor, n: zero_count };
         let positive = (i64::from(offset)..).zip(counts).map(|(index, &n)| {
             // The slack is nothing for the least floats, which have fewer digits.
-            let lo = (edge(index) * (1.0 - EDGE_SLACK)).next_down().clamp(0.0, f64::MAX);
-            let hi = (edge(index + 1) * (1.0 + EDGE_SLACK)).next_up();
+            let lo = (below * (1.0 - EDGE_SLACK)).next_down().clamp(0.0, f64::MAX);
+            below = exponential_edge(scale, index + 1);
+            let hi = (below * (1.0 + EDGE_SLACK)).next_up();
             Cell { lo: (lo * factor).min(f64::MAX), hi: hi * factor, n }
         });
         Ok(Self::new(std::iter::once(zero).chain(positive))?

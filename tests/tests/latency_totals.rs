@@ -1,4 +1,5 @@
 //! Running totals: what is stored is what was counted, whichever collector a point comes to and wherever one is killed.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
 use contador_tests::{Collector, Engine};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -81,6 +82,9 @@ async fn l8_a_run_that_began_since_totals_are_kept_counts_from_its_start_in_any_
     let engine = Engine::start().unwrap();
     let collector = started(&engine).await;
     accepted(&collector.http, &Source::new(0).answers(1)).await;
+    // What is older than the table keeps is dropped by a merge; since when totals are kept is not.
+    let client = engine.client().with_database("contador");
+    client.query("OPTIMIZE TABLE latency_totals FINAL").execute().await.unwrap();
     let mut source = Source::new((now() + 1) * SECOND);
     drop(collector);
     let collector = started(&engine).await;
@@ -155,7 +159,8 @@ async fn tokens_of_a_running_total_are_what_was_served() {
     let usage = |time: u64, kind: &str, requests: u64, tokens: f64| {
         let mut metric =
             histogram(AggregationTemporality::Cumulative, (begin, begin + time * SECOND), &[64.0], &[0, requests]);
-        ("gen_ai.client.token.usage".clone_into(&mut metric.name), "{token}".clone_into(&mut metric.unit));
+        "gen_ai.client.token.usage".clone_into(&mut metric.name);
+        "{token}".clone_into(&mut metric.unit);
         let Some(Data::Histogram(data)) = &mut metric.data else { panic!("a histogram") };
         data.data_points[0].attributes = attributes(&[("gen_ai.token.type", kind), ("gen_ai.request.model", "llama")]);
         data.data_points[0].sum = Some(tokens);

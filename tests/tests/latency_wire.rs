@@ -76,9 +76,9 @@ proptest! {
 
 #[test]
 fn what_was_served_comes_back_and_what_is_not_counted_stays_unknown() {
-    let owner = Some(uuid::Uuid::from_u128(7));
+    let owner = uuid::Uuid::from_u128(7);
     let served = Served {
-        whose: Whose { owner, device: "GPU-1".into(), ..whose() },
+        whose: Whose { owner: Some(owner), device: "GPU-1".into(), ..whose() },
         start_ns: START,
         end_ns: T,
         requests: Some(7),
@@ -91,7 +91,7 @@ fn what_was_served_comes_back_and_what_is_not_counted_stays_unknown() {
     assert_eq!(decoded.rejected.message(), "");
     let [row, beside] = decoded.rows.served.as_slice() else { panic!("{:?}", decoded.rows.served) };
     assert_eq!((row.service.as_str(), row.model.as_str(), row.device.as_str()), ("api", "llama", "GPU-1"));
-    assert_eq!((row.owner, row.node.as_str()), (owner.unwrap(), "node-1"));
+    assert_eq!((row.owner, row.node.as_str()), (owner, "node-1"));
     assert_eq!(
         (row.requests, row.aborted, row.input_tokens, row.output_tokens),
         (Some(7), Some(0), None, Some(34_359_738_360))

@@ -19,6 +19,9 @@ const CHUNK: usize = 2_000;
 /// less.
 pub(super) const STALLED: Duration = Duration::from_secs(900);
 
+/// When what must be kept for ever was written: as late as a `DateTime` can tell its end.
+const FOR_EVER: u32 = u32::MAX - 31 * 86_400;
+
 /// What was read.
 #[derive(Debug, Default)]
 pub struct Stored {
@@ -132,7 +135,7 @@ impl Totals {
         // Of several, the earliest is kept, and for ever.
         let version = u64::MAX - u64::try_from(since).unwrap_or_default();
         let row =
-            LatencyTotal { ts: since, acknowledged: since, version, written: u32::MAX, ..LatencyTotal::default() };
+            LatencyTotal { ts: since, acknowledged: since, version, written: FOR_EVER, ..LatencyTotal::default() };
         let mut insert = self.client.insert::<LatencyTotal>(LatencyTotal::TABLE).await?;
         insert.write(&row).await?;
         insert.end().await?;

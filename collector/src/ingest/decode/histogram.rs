@@ -31,8 +31,8 @@ pub struct Reading {
     pub factor: f64,
 }
 
-/// What became of reading a point; `Ok(None)` when the sender says that there was no value.
-pub struct Read(pub Result<Option<Reading>, Reason>);
+/// What became of reading a point, with the cells of its counts; `Ok(None)` when the sender says that there was no value.
+pub struct Read(pub Result<Option<(Reading, Cells)>, Reason>);
 
 impl Read {
     /// Reads an explicit-bucket point of `metric`.
@@ -48,13 +48,13 @@ impl Read {
     /// Refuses a point of the metric `name` whose time is not allowed.
     pub(super) fn at(self, clock: Clock, name: &str) -> Self {
         Self(self.0.and_then(|reading| match &reading {
-            Some(told) => clock.check(told.time, names::metric(name)).map(|()| reading),
+            Some((told, _)) => clock.check(told.time, names::metric(name)).map(|()| reading),
             None => Ok(None),
         }))
     }
 }
 
-fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<Reading>, Reason> {
+fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<(Reading, Cells)>, Reason> {
     let factor = factor(metric)?;
     let time = value::time(point.time_unix_nano)?;
     let start = value::start(point.start_time_unix_nano, point.time_unix_nano)?;
@@ -75,7 +75,7 @@ fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<Readin
     finished(Reading { start, time, buckets, sum: point.sum, min: point.min, max: point.max, factor }, whole)
 }
 
-fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result<Option<Reading>, Reason> {
+fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result<Option<(Reading, Cells)>, Reason> {
     let factor = factor(metric)?;
     let time = value::time(point.time_unix_nano)?;
     let start = value::start(point.start_time_unix_nano, point.time_unix_nano)?;
@@ -102,7 +102,7 @@ fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result
 
 /// Checks what only shows when cells are made, so that a point is either taken whole or rejected. `own`: an agent's, which
 /// has checked what it read.
-fn finished(reading: Reading, own: bool) -> Result<Option<Reading>, Reason> {
+fn finished(reading: Reading, own: bool) -> Result<Option<(Reading, Cells)>, Reason> {
     if reading.sum.is_some_and(|sum| !sum.is_finite())
         || [reading.min, reading.max].into_iter().flatten().any(f64::is_nan)
     {
@@ -112,7 +112,7 @@ fn finished(reading: Reading, own: bool) -> Result<Option<Reading>, Reason> {
     if !own && reading.sum_us().is_some_and(|sum| !can_be_sum(&cells, sum)) {
         return Err(Reason::Sum);
     }
-    Ok(Some(reading))
+    Ok(Some((reading, cells)))
 }
 
 /// Part of a sum by which rounding may move it: senders add up millions of floats, some of them in 32 bits.

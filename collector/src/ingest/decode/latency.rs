@@ -289,14 +289,13 @@ impl Latencies {
         temporality: i32,
         read: Read,
     ) -> Result<(), Reason> {
-        let Some(reading) = read.0? else { return Ok(()) };
+        let Some((reading, cells)) = read.0? else { return Ok(()) };
         let identity = Identity::of(origin, &metric.name, attributes)?;
         if identity.tokens.is_some() && reading.sum.is_none() {
             return Err(Reason::NoValue);
         }
         match AggregationTemporality::try_from(temporality) {
             Ok(AggregationTemporality::Delta) => {
-                let cells = reading.cells()?;
                 if cells.count() > 0 {
                     let start = reading.start.unwrap_or(reading.time);
                     let row = identity.row(start, reading.time, &cells, reading.sum_us())?;
