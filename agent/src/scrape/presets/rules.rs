@@ -20,7 +20,7 @@ pub struct Rules {
     pub most_series: usize,
     timed: HashMap<String, Arc<Meaning<Timed>>>,
     /// By their names without `_total`.
-    counted: HashMap<String, Arc<Meaning<Vec<Counted>>>>,
+    counted: HashMap<String, Counters>,
 }
 
 /// What a family means.
@@ -34,6 +34,9 @@ pub(in super::super) struct Meaning<M> {
     pub what: M,
     labels: Labels,
 }
+
+/// What a counter's samples mean.
+pub(in super::super) type Counters = Arc<Meaning<Vec<Counted>>>;
 
 /// A family of times.
 #[derive(Clone, Debug)]
@@ -151,7 +154,7 @@ impl Rules {
     }
 
     /// The counter that a sample of this name is, without `_total`.
-    pub(in super::super) fn counted<'n>(&self, name: &'n str) -> Option<(&'n str, &Arc<Meaning<Vec<Counted>>>, Part)> {
+    pub(in super::super) fn counted<'n>(&self, name: &'n str) -> Option<(&'n str, &Counters, Part)> {
         let endings = [("", Part::Value), ("_total", Part::Value), ("_created", Part::Created)];
         endings.into_iter().find_map(|(ending, part)| {
             let family = name.strip_suffix(ending)?;

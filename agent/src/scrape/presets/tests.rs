@@ -54,7 +54,7 @@ fn vllm_has_all_phases_and_its_older_name_goes_behind_the_newer_one() {
     .iter()
     .map(|name| histogram(&format!("vllm:{name}"), labels, "1.0", "@"))
     .collect();
-    let taken = taken(&page);
+    let told = taken(&page);
     let metrics = [
         "decode_time",
         "inference_time",
@@ -65,13 +65,13 @@ fn vllm_has_all_phases_and_its_older_name_goes_behind_the_newer_one() {
         "time_per_output_token",
         "time_to_first_token",
     ];
-    assert_eq!(latencies(&taken), metrics.map(|metric| (metric, "m", "", 1e6, 4)));
+    assert_eq!(latencies(&told), metrics.map(|metric| (metric, "m", "", 1e6, 4)));
     assert_eq!(
-        (&taken.presets[..], &taken.latencies[0].source[..]),
+        (&told.presets[..], &told.latencies[0].source[..]),
         (&["vllm"][..], &[("engine".to_owned(), "1".to_owned())][..])
     );
     let older = histogram("vllm:time_per_output_token_seconds", labels, "1.0", "@");
-    assert_eq!(latencies(&super::tests::taken(&older)), [("inter_token_latency", "m", "", 1e6, 4)]);
+    assert_eq!(latencies(&taken(&older)), [("inter_token_latency", "m", "", 1e6, 4)]);
 }
 
 #[test]
@@ -83,19 +83,19 @@ fn sglang_in_both_layouts_keeps_streaming_apart_and_ranks_together() {
     let new = histogram("sglang:time_to_first_token_seconds", labels, "0.1", "0.1")
         + &histogram("sglang:e2e_request_latency_seconds", labels, "1", "@")
         + counters;
-    let taken = taken(&new);
+    let told = taken(&new);
     // All four requests were aborted while they ran.
     assert_eq!(
-        latencies(&taken),
+        latencies(&told),
         [("request_duration", "m", "", f64::INFINITY, 4), ("time_to_first_token", "m", "", 100_000.0, 4),]
     );
     let attributes = [("engine_type".to_owned(), "unified".to_owned()), ("is_streaming".to_owned(), "true".to_owned())];
     let source = [("pp_rank".to_owned(), "0".to_owned()), ("tp_rank".to_owned(), "0".to_owned())];
-    assert!(taken.latencies.iter().all(|latency| latency.attributes == attributes && latency.source == source));
-    let served = &taken.served[0];
+    assert!(told.latencies.iter().all(|latency| latency.attributes == attributes && latency.source == source));
+    let served = &told.served[0];
     assert_eq!((served.requests, served.aborted, served.output_tokens), (Some(0), Some(4), Some(4)));
     let old = histogram("sglang:time_per_output_token_seconds", "model_name=\"m\"", "1", "@");
-    assert_eq!(latencies(&super::tests::taken(&old)), [("time_per_output_token", "m", "", 1e6, 4)]);
+    assert_eq!(latencies(&taken(&old)), [("time_per_output_token", "m", "", 1e6, 4)]);
 }
 
 #[test]

@@ -10,6 +10,9 @@ use super::page::Label;
 /// Most labels of one sample.
 const MOST_LABELS: usize = 128;
 
+/// A fault, and the name of the sample as far as it was read.
+pub(super) type Faulty<'a> = (Fault, Option<Cow<'a, str>>);
+
 /// What a line holds, but its name and labels.
 #[derive(Debug, PartialEq)]
 pub(super) struct Value {
@@ -21,10 +24,7 @@ pub(super) struct Value {
 ///
 /// # Errors
 /// The fault, and the name as far as it was read.
-pub(super) fn head<'a>(
-    line: &'a str,
-    labels: &mut Vec<Label<'a>>,
-) -> Result<(Cow<'a, str>, &'a str), (Fault, Option<Cow<'a, str>>)> {
+pub(super) fn head<'a>(line: &'a str, labels: &mut Vec<Label<'a>>) -> Result<(Cow<'a, str>, &'a str), Faulty<'a>> {
     let (name, rest) = identifier(line, true);
     let mut name = (!name.is_empty()).then_some(Cow::Borrowed(name));
     let rest = blanks(rest);
