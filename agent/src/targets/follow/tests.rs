@@ -44,6 +44,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Unix seconds.
+#[expect(clippy::cast_precision_loss, reason = "a time to the millisecond")]
+fn now_s() -> f64 {
+    now_ms() as f64 / 1e3
+}
+
 /// Requests and the start of a server, which are on its page.
 type Shown = Arc<Mutex<(u64, f64)>>;
 
@@ -71,7 +77,7 @@ impl Node {
     async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/metrics", listener.local_addr().unwrap());
-        let shown: Shown = Arc::new(Mutex::new((1_000, 5.0)));
+        let shown: Shown = Arc::new(Mutex::new((1_000, now_s() - 1_000.0)));
         let router = Router::new().route("/metrics", get(page)).with_state(Arc::clone(&shown));
         tokio::spawn(axum::serve(listener, router).into_future());
         let custom = Custom { family: "h_seconds".into(), ..Custom::default() };
@@ -108,7 +114,7 @@ impl Node {
             max_pending_bytes: 3_000,
             job: Crew::job_name("scrape"),
         };
-        Follower::load(&Arc::new(shared), self.target.id(), Some(&self.target), 1).await
+        Follower::load(&Arc::new(shared), self.target.id(), Some(&self.target), due::instant_ns(now_ms(), 0)).await
     }
 
     /// The collector takes all that there is: rows of one instant replace each other.
@@ -154,7 +160,7 @@ async fn run(steps: Vec<Step>) {
     let target = Arc::clone(&node.target);
     // What it had counted before is a base line.
     follower.scrape(&target).await;
-    let (mut served, mut starts) = (0, 5.0);
+    let (mut served, mut started) = (0, now_s() - 1_000.0);
     for step in steps.into_iter().chain([Step::Folder(true), Step::Send, Step::Scrape(1), Step::Send]) {
         match step {
             Step::Scrape(requests) => {
@@ -179,8 +185,9 @@ async fn run(steps: Vec<Step>) {
                 node.send(&keeper).await;
                 follower.scrape(&target).await;
                 node.send(&keeper).await;
-                starts += 1.0;
-                *node.shown.lock().unwrap() = (requests, starts);
+                // Starts that differ by less than a second are one.
+                started = now_s().max(started + 2.0);
+                *node.shown.lock().unwrap() = (requests, started);
                 served += requests;
             }
         }
