@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need and this machine lacks: Debian packages by apt-get (as root), then the real ClickHouse
-# clients from PyPI and npm (clients/setup.sh). Without root it names the packages, and writes to target/test-deps/left-out
-# the names of the tests that can't run without them. Called by `make test-deps` and `make test`.
+# Installs what the tests need and this machine lacks: Debian packages by apt-get (as root), then real clients of ClickHouse
+# and OpenTelemetry's SDKs from PyPI and npm (clients/setup.sh). Without root it names the packages, and writes to
+# target/test-deps/left-out the names of the tests that can't run without them. Called by `make test-deps` and `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deps=target/test-deps
@@ -52,14 +52,15 @@ tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a
 {
   command -v curl >/dev/null || tests_in tests/tests/engine_{http,formats}.rs
   command -v openssl >/dev/null || echo the_api_server_is_reached_by_tls_with_a_token_that_changes
-  have_python || echo clickhouse_connect_finds_a_server
+  have_python || { echo clickhouse_connect_finds_a_server; tests_in tests/tests/otel_sdks.rs | grep python; }
   have_slurm || tests_in tests/tests/slurm_real.rs
   have_prometheus || tests_in tests/tests/{prometheus,cases_show}.rs
   if ! have_npm; then
     echo the_node_client_finds_a_server
+    tests_in tests/tests/otel_sdks.rs | grep node
     # The embedded engine comes by npm, too.
     if [ -z "${CONTADOR_CHDB_LIB:-}" ]; then
-      tests_in tests/tests/{engine_*,collector_*,bill_*,demo,outage}.rs
+      tests_in tests/tests/{engine_*,collector_*,otel_sdks,bill_*,demo,outage}.rs
     fi
   fi
 } | sort -u >"$deps/left-out"

@@ -4,7 +4,7 @@
 //! of the same sensor takes their place.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus::{
     GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector, proto::MetricFamily,
@@ -50,6 +50,17 @@ pub struct Telemetry {
     pub sensor_stuck: GaugeVec,
     /// Threads that are inside of a call of a driver that was given up.
     pub abandoned_threads: IntGauge,
+    /// Scrapes of servers, by outcome.
+    pub scrapes: IntCounterVec,
+    /// What of servers' pages was left out, by reason.
+    pub scrape_dropped: IntCounterVec,
+    /// Writes of what is remembered of servers, by result.
+    pub scrape_keeping: IntCounterVec,
+    /// Servers that are scraped.
+    pub scrape_targets: IntGauge,
+    scrape_seconds: GaugeVec,
+    scraped: GaugeVec,
+    scrape_age: GaugeVec,
     sensor_age: GaugeVec,
 }
 
@@ -137,6 +148,33 @@ impl Telemetry {
                 "contador_agent_abandoned_threads",
                 "Threads inside of a call of a driver that was given up.",
             )?,
+            scrapes: counters("contador_agent_scrapes_total", "Scrapes of servers by outcome.", &["outcome"])?,
+            scrape_dropped: counters(
+                "contador_agent_scrape_dropped_total",
+                "What of servers' pages was left out, by reason.",
+                &["reason"],
+            )?,
+            scrape_keeping: counters(
+                "contador_agent_scrape_checkpoints_total",
+                "Writes of what is remembered of servers, by result.",
+                &["result"],
+            )?,
+            scrape_targets: gauge("contador_agent_scrape_targets", "Servers that are scraped.")?,
+            scrape_seconds: gauges(
+                "contador_agent_scrape_duration_seconds",
+                "How long the last scrape of a server took.",
+                &["target"],
+            )?,
+            scraped: gauges(
+                "contador_agent_scraped_timestamp_seconds",
+                "When a server was last scraped with success.",
+                &["target"],
+            )?,
+            scrape_age: gauges(
+                "contador_agent_scrape_age_seconds",
+                "Time since the last scrape of a server with success.",
+                &["target"],
+            )?,
             sensor_age: gauges(
                 "contador_sensor_age_seconds",
                 "Time since a sensor's last answer.",
@@ -154,14 +192,35 @@ impl Telemetry {
         let _ = self.sensor_age.remove_label_values(&[sensor]);
     }
 
+    /// A scrape of this server took so long.
+    pub fn scrape_took(&self, url: &str, time: Duration) {
+        self.scrape_seconds.with_label_values(&[url]).set(time.as_secs_f64());
+    }
+
+    /// This server was scraped with success at this instant, Unix milliseconds.
+    #[expect(clippy::cast_precision_loss, reason = "a time for people")]
+    pub fn scraped(&self, url: &str, now_ms: i64) {
+        self.scraped.with_label_values(&[url]).set(now_ms as f64 / 1e3);
+    }
+
+    /// Forgets a server that is no target any more.
+    pub fn forget_target(&self, url: &str) {
+        // It may never have answered.
+        for gauges in [&self.scrape_seconds, &self.scraped, &self.scrape_age] {
+            let _ = gauges.remove_label_values(&[url]);
+        }
+    }
+
     /// Everything as it is now.
     pub fn gather(&self) -> Vec<MetricFamily> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        for family in self.sensor_answered.collect() {
-            for metric in family.get_metric() {
-                if let Some(label) = metric.get_label().first() {
-                    let age = (now - metric.get_gauge().get_value()).max(0.0);
-                    self.sensor_age.with_label_values(&[label.value()]).set(age);
+        for (since, ages) in [(&self.sensor_answered, &self.sensor_age), (&self.scraped, &self.scrape_age)] {
+            for family in since.collect() {
+                for metric in family.get_metric() {
+                    if let Some(label) = metric.get_label().first() {
+                        let age = (now - metric.get_gauge().get_value()).max(0.0);
+                        ages.with_label_values(&[label.value()]).set(age);
+                    }
                 }
             }
         }

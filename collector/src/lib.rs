@@ -3,7 +3,7 @@
 //! OTLP requests come in through [`ingest`] (receive, decode, validate, write) and are acknowledged when ClickHouse has
 //! the rows. Everything is kept in ClickHouse alone: [`store`] opens it and migrates it, [`engine`] is ClickHouse itself,
 //! embedded and served over its HTTP interface by a process of its own. On the way out, [`latency`] turns stored cells
-//! into quantile intervals and [`bill`] turns ledger rows and imported allocations into money. [`cli`] has one file a
+//! into quantile intervals, which [`web`] serves, and [`bill`] turns ledger rows and imported allocations into money. [`cli`] has one file a
 //! command, [`failure`] their two ways to fail; [`demo`] runs all of them together on one machine, with
 //! the [`random`] numbers that made-up data is of.
 
@@ -18,3 +18,4 @@ pub mod latency;
 mod random;
 pub mod run;
 pub mod store;
+pub mod web;

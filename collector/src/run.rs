@@ -3,6 +3,7 @@
 //! The parts share the ingest's pipeline and what [`crate::store::watch`] knows of ClickHouse, nothing else. When the
 //! shutdown begins, listeners stop accepting, requests that were taken whole are answered, the others
 //! dropped, and one deadline bounds all of it; what is late is named. [`health`] answers `/readyz`, `/healthz` and `/metrics`, [`telemetry`] sends own metrics.
+//! Rolling up latencies is left where it is: the next pass does again what this one has not finished.
 
 mod health;
 mod telemetry;
@@ -19,8 +20,11 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::ingest::meters::Meters;
 use crate::ingest::{Pipeline, receive};
+use crate::latency::gauges::Gauges;
+use crate::latency::job;
 use crate::store::watch::chain;
 use crate::store::{self, Store};
+use crate::web;
 
 /// How long the last answers have to leave.
 const ANSWER_LEAVES: Duration = Duration::from_secs(1);
@@ -106,7 +110,13 @@ pub async fn run(
         let served = receive::http::serve(http, pipe, token).await;
         ("otlp/http", served.map_err(|error| chain(&error)))
     });
-    let (router, token) = (health::router(store, seen, meters), stop.clone());
+    let gauges = Gauges::default();
+    let beside = [
+        tokio::spawn(job::run(store.clone(), seen.clone())),
+        tokio::spawn(gauges.clone().keep(store.clone(), seen.clone())),
+    ];
+    let pages = web::router(store.clone(), seen.clone());
+    let (router, token) = (health::router(store, seen, meters, gauges).merge(pages), stop.clone());
     parts.spawn(async move {
         let served = axum::serve(web, router).with_graceful_shutdown(token.cancelled_owned()).await;
         ("web", served.map_err(|error| chain(&error)))
@@ -136,6 +146,7 @@ pub async fn run(
     let in_time = drained.await.is_ok();
     parts.abort_all();
     watcher.abort();
+    beside.iter().for_each(tokio::task::JoinHandle::abort);
     telemetry.stop().await;
     if let Some(error) = failed {
         return Err(error);

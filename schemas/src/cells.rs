@@ -174,11 +174,14 @@ impl Cells {
         if !zero_threshold.is_finite() || zero_threshold < 0.0 {
             return Err(CellsError::ZeroThreshold(zero_threshold));
         }
-        let edge = |index: i64| exponential_edge(scale, index);
+        let mut below = exponential_edge(scale, i64::from(offset));
         let zero = Cell { lo: 0.0, hi: zero_threshold * factor, n: zero_count };
         let positive = (i64::from(offset)..).zip(counts).map(|(index, &n)| {
-            let lo = (edge(index) * (1.0 - EDGE_SLACK)).min(f64::MAX);
-            Cell { lo: (lo * factor).min(f64::MAX), hi: edge(index + 1) * (1.0 + EDGE_SLACK) * factor, n }
+            // The slack is nothing for the least floats, which have fewer digits.
+            let lo = (below * (1.0 - EDGE_SLACK)).next_down().clamp(0.0, f64::MAX);
+            below = exponential_edge(scale, index + 1);
+            let hi = (below * (1.0 + EDGE_SLACK)).next_up();
+            Cell { lo: (lo * factor).min(f64::MAX), hi: hi * factor, n }
         });
         Ok(Self::new(std::iter::once(zero).chain(positive))?
             .narrowed(min.map(|min| min * factor), max.map(|max| max * factor)))
@@ -254,7 +257,7 @@ pub struct Exponential<'a> {
 }
 
 /// `base^index`: the lower edge of bucket `index`. Exact when the exponent is a whole number.
-fn exponential_edge(scale: i32, index: i64) -> f64 {
+pub(crate) fn exponential_edge(scale: i32, index: i64) -> f64 {
     // index / 2^scale has at most 53 significant bits, so the division is exact; powi of two is exact by itself.
     #[expect(clippy::cast_precision_loss, reason = "an index has at most 33 bits")]
     let exponent = index as f64 * 2.0_f64.powi(-scale);

@@ -4,6 +4,8 @@
 //! came in between, so the counts of the earlier total are taken from those of the later one, bucket by bucket. Counts that
 //! fell are those of a source that began again; other bounds can't be compared.
 
+use crate::cells::exponential_edge;
+
 /// Counts of values by bucket, in the sender's own layout.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Buckets {
@@ -90,13 +92,16 @@ impl Buckets {
                     counts: old,
                 },
             ) => {
-                if zero_threshold != old_threshold {
-                    return Since::Relaid;
-                }
                 let common = *scale.min(old_scale);
                 let (offset, counts) = coarser(*offset, counts, scale - common);
-                let (old_offset, old) = coarser(*old_offset, old, old_scale - common);
-                match (zero_count.checked_sub(*old_zero), subtract(offset, counts, old_offset, &old)) {
+                let (old_offset, mut old) = coarser(*old_offset, old, old_scale - common);
+                let mut old_zero = *old_zero;
+                if zero_threshold != old_threshold {
+                    let raised = raise(&mut old, old_offset, common, *old_threshold, *zero_threshold);
+                    let Some(zero) = raised.and_then(|moved| old_zero.checked_add(moved)) else { return Since::Relaid };
+                    old_zero = zero;
+                }
+                match (zero_count.checked_sub(old_zero), subtract(offset, counts, old_offset, &old)) {
                     (Some(zero_count), Some(counts)) => Since::Increase(Self::Exponential {
                         scale: common,
                         zero_count,
@@ -110,6 +115,24 @@ impl Buckets {
             _ => Since::Relaid,
         }
     }
+}
+
+/// Moves what is at most `now` out of the buckets `counts`, since the zero bucket ends there now, and no longer at `before`:
+/// how many values; `None` when the threshold fell, or cuts a bucket that has values.
+fn raise(counts: &mut [u64], offset: i32, scale: i32, before: f64, now: f64) -> Option<u64> {
+    if now < before {
+        return None;
+    }
+    let mut moved = 0_u64;
+    for (index, count) in (i64::from(offset)..).zip(counts).filter(|(_, count)| **count > 0) {
+        let (lo, hi) = (exponential_edge(scale, index), exponential_edge(scale, index + 1));
+        if hi <= now * (1.0 + 1e-12) {
+            moved = moved.checked_add(std::mem::take(count))?;
+        } else if lo < now * (1.0 - 1e-12) {
+            return None;
+        }
+    }
+    Some(moved)
 }
 
 /// The same counts at a scale that is lower by `steps`: bucket `i` goes into bucket `i >> steps`.
@@ -159,6 +182,25 @@ mod tests {
         // Negative indices go down: -3 >> 1 is -2, -1 >> 1 is -1.
         assert_eq!(coarser(-3, &[1, 1, 1], 1), (-2, vec![1, 2]));
         assert_eq!(exponential(0, 0, &[1]).since(&earlier), Since::Fell);
+    }
+
+    #[test]
+    fn c7_a_zero_bucket_that_grew_takes_the_buckets_under_it() {
+        let total = |zero_count, zero_threshold, offset, counts: &[u64]| Buckets::Exponential {
+            scale: 0,
+            zero_count,
+            zero_threshold,
+            offset,
+            counts: counts.to_vec(),
+        };
+        // Scale 0 from index -2: (0.25, 0.5], (0.5, 1], (1, 2].
+        let earlier = total(1, 0.02, -2, &[2, 3, 4]);
+        let later = total(7, 1.0, 0, &[9]);
+        assert_eq!(later.since(&earlier), Since::Increase(total(1, 1.0, 0, &[5])));
+        // In the middle of a bucket nobody knows how many of its values were moved.
+        assert_eq!(total(7, 0.75, 0, &[9]).since(&earlier), Since::Relaid);
+        assert_eq!(total(1, 0.01, -2, &[2, 3, 4]).since(&earlier), Since::Relaid);
+        assert_eq!(total(5, 1.0, 0, &[9]).since(&earlier), Since::Fell);
     }
 
     #[test]

@@ -16,6 +16,12 @@ pub fn series_id<'a>(attributes: impl IntoIterator<Item = (&'a str, &'a str)>) -
     Uuid::new_v5(&SERIES_NAMESPACE, lines.join("\n").as_bytes())
 }
 
+/// The id of the running total that `source` keeps of `series`.
+pub fn total_id(series: Uuid, source: Uuid) -> Uuid {
+    let both: Vec<u8> = series.as_bytes().iter().chain(source.as_bytes()).copied().collect();
+    Uuid::new_v5(&SERIES_NAMESPACE, &both)
+}
+
 /// Length of the windows that latencies are kept in, in seconds, aligned to the Unix epoch.
 pub const WINDOW_SECONDS: u32 = 10;
 

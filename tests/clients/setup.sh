@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the real ClickHouse clients that the engine's tests drive: clickhouse-connect for Python, @clickhouse/client
-# for Node. Both go under target/, pinned by requirements.txt and package-lock.json; what is there already is kept.
+# Installs the real clients that the tests drive: clickhouse-connect and OpenTelemetry's SDK for Python, @clickhouse/client
+# and OpenTelemetry's SDK for Node. All go under target/, pinned by requirements.txt and package-lock.json; what is there
+# already is kept.
 # Arguments say which: `python`, `node`; none means both.
 set -eu
 [ $# -gt 0 ] || set -- python node

@@ -88,11 +88,11 @@ async fn what_cannot_be_stored_is_told_with_its_reason() {
     assert_eq!(status.code, tonic::Code::InvalidArgument as i32);
     let answer = post(&collector.http, Vec::new(), &[("content-encoding", "br")]).await;
     assert_eq!(answer.status(), 415);
-    let json = reqwest::Client::new().post(&collector.http).header("content-type", "application/json").body("{}");
-    let answer = json.send().await.unwrap();
+    let text = reqwest::Client::new().post(&collector.http).header("content-type", "text/plain").body("{}");
+    let answer = text.send().await.unwrap();
     assert_eq!(answer.status(), 415);
     let status = tonic_types::Status::decode(answer.bytes().await.unwrap()).unwrap();
-    assert_eq!(status.message, "content-type \"application/json\", expected application/x-protobuf");
+    assert_eq!(status.message, "content-type \"text/plain\", expected application/x-protobuf or application/json");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_time_that_cannot_be_kept_is_told() {
 }
 
 #[tokio::test]
-async fn running_totals_are_stored_as_increases() {
+async fn c8_running_totals_are_stored_as_increases() {
     let engine = Engine::start().unwrap();
     let collector = Collector::start(engine.url(), "").unwrap();
     collector.ready().await.unwrap();

@@ -68,7 +68,7 @@ async fn the_command_tells_an_interval_and_its_state() {
         (&serde_json::json!(false), &serde_json::json!(true))
     );
     let (_, out, _) = p99(&["--service", "generated"]);
-    assert!(out.ends_with(", 1000 requests; simulated\n"), "{out}");
+    assert!(out.contains(", 1000 requests; with 95 % confidence") && out.ends_with("; simulated\n"), "{out}");
     let (code, _, told) = p99(&["--service", "absurd"]);
     assert!(code == Some(1) && told.contains("add up to more than 18446744073709551615"), "{told}");
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
@@ -85,7 +85,11 @@ async fn the_command_tells_an_interval_and_its_state() {
 
     let (code, out, _) = p99(&["--service", "narrow"]);
     assert_eq!(code, Some(0));
-    assert_eq!(out, "narrow request_duration q0.99: 102.500 ms (from 100.000 ms to 105.000 ms), 1000 requests\n");
+    assert_eq!(
+        out,
+        "narrow request_duration q0.99: 102.500 ms (from 100.000 ms to 105.000 ms), 1000 requests; with 95 % confidence from \
+         100.000 ms to 105.000 ms\n"
+    );
     let (_, out, _) = p99(&["--service", "narrow", "--metric", "queue_time"]);
     assert_eq!(out, "narrow queue_time q0.99: no traffic\n");
     let (code, _, told) = p99(&["--service", "nobody"]);

@@ -2,8 +2,8 @@
 
 use clickhouse::Client;
 use contador_schemas::rows::{
-    Allocation, DeadLetter, Device, DirectoryEntry, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow,
-    Price, StorageSample, Table,
+    Allocation, DeadLetter, Device, DirectoryEntry, Event, GpuSample, Latency, LatencyTotal, LedgerRow, Metric,
+    NodeSample, OwnerRow, Price, Served, StorageSample, Table,
 };
 use contador_tests::Engine;
 use uuid::Uuid;
@@ -83,6 +83,10 @@ async fn every_row_type_is_its_table() {
         },
     )
     .await;
+    let total = LatencyTotal { total: id, writer: id, version: u64::MAX, written: seconds, ..LatencyTotal::default() };
+    comes_back(&client, LatencyTotal { ts: nanos, points: vec![0, 255, 10, 0], series: id, ..total }).await;
+    let served = Served { window: seconds, start_ts: nanos - 5, ts: nanos, source: id, owner: id, ..Served::default() };
+    comes_back(&client, Served { requests: Some(0), output_tokens: Some(u64::MAX), service: text(), ..served }).await;
     let ledger = LedgerRow { minute: seconds - seconds % 60, device: text(), owner: id, ..LedgerRow::default() };
     comes_back(&client, LedgerRow { held_ms: 60_000, energy_mj: u64::MAX, requests: 3, ..ledger }).await;
     comes_back(&client, OwnerRow { id, kind: "workload".to_owned(), command: text(), ..OwnerRow::default() }).await;

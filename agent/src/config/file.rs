@@ -1,4 +1,5 @@
-//! The file: TOML, of which every key is known, with the place of each value. Rules of owners are tables of their own.
+//! The file: TOML, of which every key is known, with the place of each value. Rules of owners, and targets that are scraped, are
+//! tables of their own.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,23 +12,38 @@ use toml::de::{DeTable, DeValue};
 use super::fault::{self, ConfigError, Place};
 use super::key::Written;
 use super::raw::KEYS;
+use super::targets;
+use crate::targets::target::Target;
 
 /// What the file says, by path.
 pub(super) type Said = HashMap<&'static str, (Written, Range<usize>)>;
 
 /// Keys that hold tables, which their own readers read.
-const TABLES: [&str; 2] = ["owners.rule", "owners.default"];
+const TABLES: [&str; 3] = ["owners.rule", "owners.default", "scrape.target"];
 
-/// Reads the text of `path`: the keys, and the rules of owners.
-pub(super) fn read(path: &Path, text: &str) -> Result<(Said, mapping::Read), ConfigError> {
+/// A file that was read.
+pub(super) struct Read {
+    /// Its keys.
+    pub said: Said,
+    /// The rules of owners.
+    pub rules: mapping::Read,
+    /// Whom to scrape, and where each of them is said.
+    pub targets: (Vec<Target>, Vec<Range<usize>>),
+}
+
+/// Reads the text of `path`.
+pub(super) fn read(path: &Path, text: &str) -> Result<Read, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| fault::of_toml(path, text, &error))?;
     let place = Place { path, text };
     let mut said = Said::new();
     take("", table.get_ref(), &place, &mut said)?;
-    let owners = table.get_ref().get("owners").and_then(|owners| owners.get_ref().as_table());
-    let [rule, default] = TABLES.map(|path| owners?.get(path.split_once('.')?.1));
+    let [rule, default, target] = TABLES.map(|path| {
+        let (within, name) = path.split_once('.')?;
+        table.get_ref().get(within)?.get_ref().as_table()?.get(name)
+    });
     let rules = mapping::read(rule, default).map_err(|fault| place.fault(&fault.span, fault.reason))?;
-    Ok((said, rules))
+    let targets = targets::read(target).map_err(|fault| place.fault(&fault.span, fault.reason))?;
+    Ok(Read { said, rules, targets })
 }
 
 /// The table that each known key is in, and its name there.

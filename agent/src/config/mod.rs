@@ -1,7 +1,7 @@
 //! The configuration, from what is written to what is meant.
 //!
 //! [`raw`] lists every key once: [`key`] says what that is, `read` how a value is read, with its [`units`] and bounds. A
-//! TOML [`mod@file`] is taken apart into the keys that it gives, and rules of owners, which [`contador_schemas::mapping`] reads. The first of the command line, the file, the environment and
+//! TOML [`mod@file`] is taken apart into the keys that it gives, rules of owners, which [`contador_schemas::mapping`] reads, and `targets` that are scraped. The first of the command line, the file, the environment and
 //! the default is what is [`given`]. `validate` makes a [`Config`] of it. A [`fault`] names file, line, value and
 //! expectation. [`show`] tells what is in force and where it is from, and writes the example and the reference.
 
@@ -12,6 +12,7 @@ pub mod key;
 pub mod raw;
 mod read;
 pub mod show;
+mod targets;
 pub mod units;
 mod validate;
 
@@ -24,12 +25,14 @@ use contador_schemas::mapping::Rules;
 
 pub use fault::ConfigError;
 pub use given::{Effective, Flags};
+pub use targets::OWNER_KEYS;
 
 use self::given::Given;
 use self::key::Written;
 use crate::outbox::SpoolLimits;
 use crate::owners::kubernetes::request::Unit;
 use crate::sensors::MountOptions;
+use crate::targets::target::Target;
 
 /// How requests are compressed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -109,6 +112,39 @@ pub struct Slurm {
     pub poll: Duration,
 }
 
+/// Which pods of this node are scraped.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PodsScraped {
+    /// None.
+    Off,
+    /// Those that say so and hold a GPU, and those that say it to contador.
+    #[default]
+    Gpu,
+    /// All that say so.
+    Annotated,
+}
+
+/// Whom the agent scrapes, and how.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Scrape {
+    /// Time between two scrapes of one target: a divisor of a window of latencies.
+    pub interval: Duration,
+    /// How long one may take.
+    pub timeout: Duration,
+    /// Greatest page in bytes.
+    pub max_bytes: usize,
+    /// Most targets.
+    pub max_targets: usize,
+    /// Files with targets.
+    pub files: Vec<PathBuf>,
+    /// Which pods are targets.
+    pub pods: PodsScraped,
+    /// The file with the certificates that those of targets are checked with that have no other one.
+    pub ca_file: Option<PathBuf>,
+    /// Targets of the configuration itself.
+    pub targets: Vec<Target>,
+}
+
 /// What an agent needs to know: validated.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
@@ -144,6 +180,8 @@ pub struct Config {
     pub kubernetes: Kubernetes,
     /// How Slurm's controller is asked.
     pub slurm: Slurm,
+    /// Whom the agent scrapes.
+    pub scrape: Scrape,
     /// Where the agent's own metrics are sent; absent: only where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
     pub telemetry: Option<String>,
     /// Who pays for an owner.
@@ -175,6 +213,8 @@ pub struct Loaded {
     /// The line of each rule of owners, in their order; and that of the default.
     rule_lines: Vec<usize>,
     default_line: usize,
+    /// The line of each target.
+    target_lines: Vec<usize>,
     path: PathBuf,
 }
 
@@ -183,6 +223,7 @@ impl Loaded {
     pub fn to_toml(&self) -> String {
         show::effective(&self.effective, &self.path)
             + &show::rules(&self.config.rules, &self.rule_lines, self.default_line, &self.path)
+            + &targets::show(&self.config.scrape.targets, &self.target_lines, &self.path)
     }
 }
 
@@ -218,12 +259,14 @@ pub fn load(path: Option<&Path>, flags: &Flags) -> Result<Loaded, ConfigError> {
 /// # Errors
 /// [`ConfigError`].
 pub fn parse(text: &str, path: &Path, flags: &Flags) -> Result<Loaded, ConfigError> {
-    let (said, read) = file::read(path, text)?;
+    let file::Read { said, rules: read, targets: (targets, target_places) } = file::read(path, text)?;
     let mut given = Given::new(path, text, said, Arc::new(read.rules), flags);
-    let config = validate::validate(&mut given)?;
+    let mut config = validate::validate(&mut given)?;
+    config.scrape.targets = targets;
     let rule_lines = read.places.iter().map(|span| given.place.line(span)).collect();
     let default_line = read.default.map_or(0, |span| given.place.line(&span));
-    Ok(Loaded { config, effective: given.taken, rule_lines, default_line, path: path.to_owned() })
+    let target_lines = target_places.iter().map(|span| given.place.line(span)).collect();
+    Ok(Loaded { config, effective: given.taken, rule_lines, default_line, target_lines, path: path.to_owned() })
 }
 
 impl Config {

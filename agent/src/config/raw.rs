@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Compression;
 use super::key::{About, Default, Key, keys};
 use super::read::{
-    address, api, choice, count_to, endpoint, flag, interval, name, path, places, poll, push_size, requests, resources,
-    size_from, texts, timeout, to_an_hour,
+    address, api, choice, count_to, endpoint, flag, interval, name, page_size, path, places, pods, poll, push_size,
+    requests, resources, scrape_interval, size_from, texts, timeout, to_an_hour,
 };
+use super::{Compression, PodsScraped};
 use crate::owners::kubernetes::request::Unit;
 
 keys! {
@@ -109,6 +109,25 @@ keys! {
     /// How often the controller is asked for allocations without a process on this node, as salloc makes them: so late they, and
     /// their end, are seen at most. With PrologFlags=Contain they have a process, and are seen at once.
     SLURM_POLL: Duration = "slurm.poll", Default::Text("30s"), poll, "a duration of at least 1s";
+    /// Time between two scrapes of a server. Windows of latencies are 10 s long: with 10s each has one row a series.
+    SCRAPE_INTERVAL: Duration = "scrape.interval", Default::Text("10s"), scrape_interval,
+        "a duration from 1s to 10s that divides 10s";
+    /// How long one scrape may take. Others do not wait for it.
+    SCRAPE_TIMEOUT: Duration = "scrape.timeout", Default::Found("3s, or scrape.interval where that is less", "3s"), timeout,
+        "a duration of at least 100ms and at most scrape.interval";
+    /// Greatest page of a server.
+    SCRAPE_SIZE: usize = "scrape.max_size", Default::Text("4MiB"), page_size, "a size from 64KiB to 64MiB";
+    /// Most servers that are scraped; the rest is left out, and said at /readyz.
+    SCRAPE_TARGETS: usize = "scrape.max_targets", Default::Whole(64), count_to::<1_024>, "a number from 0 to 1024";
+    /// Files with more targets, in the JSON of Prometheus's file_sd. They are read again when they change.
+    SCRAPE_FILES: Vec<PathBuf> = "scrape.files", Default::List(&[]), places, "a list of absolute paths";
+    /// Which pods of this node are scraped: gpu, those that have the annotation prometheus.io/scrape and hold a GPU, and those that
+    /// have the annotation contador.io/scrape; annotated, those that have any of the two; or off. Needs kubernetes.api.
+    SCRAPE_PODS: PodsScraped = "scrape.pods", Default::Text("gpu"), pods, "gpu, annotated or off";
+    /// The certificates (PEM) that those of servers with https are checked with, where a target has no ca_file of its own. Read
+    /// again for each scrape.
+    SCRAPE_CA: PathBuf = "scrape.ca_file", Default::Nothing("none: no server with https is scraped", "/etc/ssl/certs/ca-certificates.crt"),
+        path, "a file";
     /// Where the agent's own metrics are sent by OTLP/gRPC.
     TELEMETRY: String = "telemetry.otlp_endpoint",
         Default::Nothing("where OTEL_EXPORTER_OTLP_ENDPOINT says, if anywhere", "http://127.0.0.1:4317"), endpoint,

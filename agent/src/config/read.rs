@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Compression;
+use contador_schemas::series::WINDOW_SECONDS;
+
 use super::key::Written;
 use super::units::{duration, size};
+use super::{Compression, PodsScraped};
 use crate::owners::kubernetes::request::Unit;
 use crate::owners::label;
 
@@ -71,6 +73,27 @@ pub(super) fn size_from<const LEAST: u64>(written: &Written) -> Result<u64, &'st
 pub(super) fn push_size(written: &Written) -> Result<usize, &'static str> {
     let bytes = size_from::<{ 1 << 10 }>(written)?;
     usize::try_from(bytes).ok().filter(|bytes| *bytes <= 64 << 20).ok_or(KEY)
+}
+
+pub(super) fn page_size(written: &Written) -> Result<usize, &'static str> {
+    push_size(written).and_then(|bytes| if bytes < 64 << 10 { Err(KEY) } else { Ok(bytes) })
+}
+
+/// Each window must have its scrapes, and all windows the same ones.
+pub(super) fn scrape_interval(written: &Written) -> Result<Duration, &'static str> {
+    let interval = duration(with_unit(written)?)?;
+    let window = u128::from(WINDOW_SECONDS) * 1_000;
+    let ms = interval.as_millis();
+    if (1_000..=window).contains(&ms) && window % ms == 0 { Ok(interval) } else { Err(KEY) }
+}
+
+pub(super) fn pods(written: &Written) -> Result<PodsScraped, &'static str> {
+    match text(written)? {
+        "off" => Ok(PodsScraped::Off),
+        "gpu" => Ok(PodsScraped::Gpu),
+        "annotated" => Ok(PodsScraped::Annotated),
+        _ => Err(KEY),
+    }
 }
 
 pub(super) fn endpoint(written: &Written) -> Result<String, &'static str> {

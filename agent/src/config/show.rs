@@ -71,6 +71,31 @@ const RULES_EXAMPLE: &str = r#"
 #! department = "unassigned"
 "#;
 
+/// Targets in the example; each line but the comments is a line of TOML.
+const TARGETS_EXAMPLE: &str = r#"
+# Servers that are scraped, each below a head of its own. url is all that must be said: host:port, or an URL. preset is auto, or
+# what the server is; docs/latency.md says which there are. labels are of all its series, owner is who serves. There are none by
+# default.
+#! [[scrape.target]]
+#! url = "127.0.0.1:8000"
+#! service = "chat"
+#! environment = "production"
+#! owner = { department = "research", project = "assistant" }
+#!
+#! [[scrape.target]]
+#! url = "https://ranker.lab:9000/metrics"
+#! service = "ranker"
+#! model = "ranker-2"
+#! device = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77"
+#! labels = { tier = "gold" }
+#! token_file = "/etc/contador/ranker.token"
+#! ca_file = "/etc/contador/lab-ca.crt"
+#! [[scrape.target.histogram]]
+#! name = "ranker_latency_milliseconds"
+#! metric = "request_duration"
+#! unit = "ms"
+"#;
+
 /// `agent.example.toml`
 pub fn example() -> String {
     let mut out = String::from(
@@ -105,7 +130,7 @@ pub fn example() -> String {
             }
         }
     }
-    out + RULES_EXAMPLE
+    out + RULES_EXAMPLE + TARGETS_EXAMPLE
 }
 
 fn wrap(out: &mut String, text: &str) {

@@ -17,7 +17,7 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         (
             "colour = 1",
             "agent.toml:1: unknown key colour, expected one of node, interval, state_dir, collector, spool, http, \
-             prometheus, sensors, kubernetes, slurm, telemetry, owners",
+             prometheus, sensors, kubernetes, slurm, scrape, telemetry, owners",
         ),
         (
             "[collector]\nendpoint = \"collector:4317\"",
@@ -81,11 +81,54 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         ("http = 3", "agent.toml:1: http is 3, expected a table: [http]"),
         (
             "x = 1\n[spol]\ndir = \"/\"",
-            "agent.toml:1: unknown key x, expected one of node, interval, state_dir, collector, spool, http, prometheus, sensors, kubernetes, slurm, telemetry, owners",
+            "agent.toml:1: unknown key x, expected one of node, interval, state_dir, collector, spool, http, prometheus, sensors, kubernetes, slurm, scrape, telemetry, owners",
         ),
         ("[spol]\ndir = \"/\"", "agent.toml:1: unknown key spol, expected spool"),
         ("[[owners.rules]]", "agent.toml:1: unknown key rules, expected rule"),
         ("owners = 1", "agent.toml:1: owners is 1, expected a table: [owners]"),
+        (
+            "[scrape]\ninterval = \"15s\"",
+            "agent.toml:2: scrape.interval is \"15s\", expected a duration from 1s to 10s that divides 10s",
+        ),
+        (
+            "[scrape]\ninterval = \"2s\"\ntimeout = \"3s\"",
+            "agent.toml:3: scrape.timeout is \"3s\", expected at most scrape.interval",
+        ),
+        ("[scrape]\npods = \"all\"", "agent.toml:2: scrape.pods is \"all\", expected gpu, annotated or off"),
+        (
+            "[scrape]\nmax_size = \"1KiB\"",
+            "agent.toml:2: scrape.max_size is \"1KiB\", expected a size from 64KiB to 64MiB",
+        ),
+        ("[[scrape.targets]]\nurl = \"a:1\"", "agent.toml:1: unknown key targets, expected target"),
+        (
+            "[[scrape.target]]\nservice = \"chat\"",
+            "agent.toml:1: a target has no url, expected host:port, or an URL such as http://127.0.0.1:8000/metrics",
+        ),
+        (
+            "[[scrape.target]]\nurl = \"ftp://a\"",
+            "agent.toml:2: url is \"ftp://a\", expected host:port, or an URL such as http://127.0.0.1:8000/metrics",
+        ),
+        (
+            "[[scrape.target]]\nurl = \"a:1\"\n\n[[scrape.target]]\nurl = \"http://a:1/metrics\"",
+            "agent.toml:4: url is \"http://a:1/metrics\", expected another one than that of target 1",
+        ),
+        ("[[scrape.target]]\nurl = \"a:1\"\nmodle = \"m\"", "agent.toml:3: unknown key modle, expected model"),
+        (
+            "[[scrape.target]]\nurl = \"a:1\"\npreset = \"vlm\"",
+            "agent.toml:3: preset is \"vlm\", expected auto or one of vllm, sglang, tgi, tensorrt-llm, dynamo, triton, ray-serve, kserve",
+        ),
+        (
+            "[[scrape.target]]\nurl = \"a:1\"\nowner = { team = \"x\" }",
+            "agent.toml:3: unknown key team, expected one of department, project, experiment, user",
+        ),
+        (
+            "[[scrape.target]]\nurl = \"a:1\"\nlabels = { \"a b\" = \"x\" }",
+            "agent.toml:3: a name in labels is \"a b\", expected letters, digits, _ . - and /",
+        ),
+        (
+            "[[scrape.target]]\nurl = \"a:1\"\n[[scrape.target.histogram]]\nname = \"h\"\nbound = 1",
+            "agent.toml:5: unknown key bound, expected one of name, metric, unit, model, route, source",
+        ),
         (
             "[[owners.rule]]\nname = \"r\"\nmatch.pod = \"a\"\nset = { team = \"x\" }",
             "agent.toml:4: unknown key team, expected one of department, project, experiment, environment, service, model",
@@ -113,6 +156,24 @@ fn where_kubernetes_is_asked_can_be_said() {
     let default = parse("").unwrap().kubernetes;
     assert_eq!((default.api, default.token_file, default.ca_file), (None, None, None));
     assert!(default.resources.is_empty() && default.keep_for == Duration::from_secs(60));
+}
+
+#[test]
+fn targets_are_shown_as_they_were_said() {
+    let text = "[scrape]\ninterval = \"2s\"\n[[scrape.target]]\nurl = \"a:1\"\nlabels = { team = \"x\" }\n\
+                owner = { user = \"ana\", project = \"p\" }\nheaders = { X-Scope = \"1\" }\ntoken_file = \"/t\"\npreset = \"tgi\"\n\
+                [[scrape.target.histogram]]\nname = \"h_ms\"\nunit = \"ms\"\nsource = [\"engine\"]\n\
+                [[scrape.target]]\nurl = \"https://b\"\nca_file = \"/c\"\n";
+    let loaded = super::parse(text, Path::new("agent.toml"), &Flags::new()).unwrap();
+    let scrape = &loaded.config.scrape;
+    assert_eq!((scrape.timeout, scrape.targets.len()), (Duration::from_secs(2), 2));
+    let first = &scrape.targets[0];
+    assert_eq!((first.url.as_str(), first.owner.user.as_str()), ("http://a:1/metrics", "ana"));
+    assert_eq!((first.histograms[0].unit.as_str(), first.histograms[0].source.len()), ("ms", 1));
+    let shown = loaded.to_toml();
+    assert_eq!(parse(&shown).unwrap(), loaded.config, "{shown}");
+    let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("[[scrape.target]]")).collect();
+    assert!(heads[0].ends_with("agent.toml:3") && heads[1].ends_with("agent.toml:14"), "{heads:?}");
 }
 
 /// D18: an interval without a unit is refused, and so is one that would sample without end.
@@ -244,6 +305,9 @@ fn the_example_is_the_default() {
     known.api.clone_from(&found.api);
     known.token_file.clone_from(&found.token_file);
     known.ca_file.clone_from(&found.ca_file);
+    assert_eq!((shown.scrape.targets.len(), shown.scrape.timeout), (2, defaults.scrape.timeout));
+    defaults.scrape.targets.clone_from(&shown.scrape.targets);
+    defaults.scrape.ca_file.clone_from(&shown.scrape.ca_file);
     assert_eq!((shown.rules.rules.len(), shown.rules.default.len()), (2, 1));
     defaults.rules.clone_from(&shown.rules);
     assert_eq!(shown, defaults);

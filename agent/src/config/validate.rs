@@ -1,12 +1,13 @@
 //! From what is given to a whole configuration, and what one key asks of another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::fault::ConfigError;
 use super::given::Given;
 use super::key::Written;
-use super::units::show_size;
-use super::{Config, Kubernetes, Roots, Slurm, raw};
+use super::units::{show_duration, show_size};
+use super::{Config, Kubernetes, Roots, Scrape, Slurm, raw};
 use crate::outbox::SpoolLimits;
 use crate::sensors::MountOptions;
 
@@ -23,6 +24,14 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
     let segment_bytes = given.get_or(raw::SEGMENT_SIZE, || Written::Text(show_size((max_bytes / 4).min(4 << 20))))?;
     if segment_bytes > max_bytes / 4
         && let Some(fault) = given.fault(raw::SEGMENT_SIZE, "at most a quarter of max_size")
+    {
+        return Err(fault);
+    }
+    let scrape_interval = given.get(raw::SCRAPE_INTERVAL)?;
+    let scrape_timeout = given
+        .get_or(raw::SCRAPE_TIMEOUT, || Written::Text(show_duration(scrape_interval.min(Duration::from_secs(3)))))?;
+    if scrape_timeout > scrape_interval
+        && let Some(fault) = given.fault(raw::SCRAPE_TIMEOUT, "at most scrape.interval")
     {
         return Err(fault);
     }
@@ -63,6 +72,16 @@ pub(super) fn validate(given: &mut Given<'_>) -> Result<Config, ConfigError> {
             scontrol: given.get(raw::SCONTROL)?,
             timeout: given.get(raw::SCONTROL_TIMEOUT)?,
             poll: given.get(raw::SLURM_POLL)?,
+        },
+        scrape: Scrape {
+            interval: scrape_interval,
+            timeout: scrape_timeout,
+            max_bytes: given.get(raw::SCRAPE_SIZE)?,
+            max_targets: given.get(raw::SCRAPE_TARGETS)?,
+            files: given.get(raw::SCRAPE_FILES)?,
+            pods: given.get(raw::SCRAPE_PODS)?,
+            ca_file: given.find(raw::SCRAPE_CA)?,
+            targets: Vec::new(),
         },
         telemetry: given.find(raw::TELEMETRY)?,
         rules: Arc::clone(&given.rules),

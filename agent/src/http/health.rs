@@ -1,5 +1,6 @@
 //! How the agent is.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -18,12 +19,14 @@ pub struct Health(Arc<RwLock<Shown>>);
 struct Shown {
     ready: Result<(), String>,
     remarks: Vec<String>,
+    /// By the server that is scraped.
+    targets: BTreeMap<String, String>,
 }
 
 impl Default for Health {
     fn default() -> Self {
         let ready = Err("no sample has been taken yet".to_owned());
-        Self(Arc::new(RwLock::new(Shown { ready, remarks: Vec::new() })))
+        Self(Arc::new(RwLock::new(Shown { ready, remarks: Vec::new(), targets: BTreeMap::new() })))
     }
 }
 
@@ -38,14 +41,24 @@ impl Health {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remarks = remarks;
     }
 
+    /// Says what is wrong with a server that is scraped; `None`: nothing.
+    pub fn note_target(&self, url: &str, remark: Option<String>) {
+        let targets = &mut self.0.write().unwrap_or_else(PoisonError::into_inner).targets;
+        match remark {
+            Some(remark) => _ = targets.insert(url.to_owned(), remark),
+            None => _ = targets.remove(url),
+        }
+    }
+
     /// How it is.
     pub fn get(&self) -> Result<(), String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).ready.clone()
     }
 
-    /// What is wrong with single devices and schedulers.
+    /// What is wrong with single devices and schedulers, and with servers that are scraped.
     pub fn remarks(&self) -> Vec<String> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).remarks.clone()
+        let shown = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        shown.remarks.iter().chain(shown.targets.values()).cloned().collect()
     }
 }
 

@@ -70,7 +70,17 @@ pub struct CheckpointFile {
 impl CheckpointFile {
     /// The checkpoint in `state_dir`, which must exist.
     pub fn new(state_dir: &Path) -> Self {
-        Self { path: state_dir.join("ledger.checkpoint") }
+        Self::at(state_dir.join("ledger.checkpoint"))
+    }
+
+    /// The checkpoint of something else, at this place.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads the checkpoint.
@@ -78,22 +88,38 @@ impl CheckpointFile {
     /// # Errors
     /// [`CheckpointError::Io`] when the file is there and can't be read.
     pub fn load(&self) -> Result<Loaded, CheckpointError> {
-        let bytes = match fs::read(&self.path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::Nothing),
-            Err(source) => return Err(self.io("read", source)),
-        };
+        let Some(bytes) = self.read()? else { return Ok(Loaded::Nothing) };
         match decode(&bytes) {
             Ok((mut ledger, samples)) => {
                 ledger.resume();
                 Ok(Loaded::Ledger(Box::new(ledger), samples))
             }
             Err(reason) => {
-                let aside = self.path.with_extension("corrupt");
-                fs::rename(&self.path, &aside).map_err(|source| self.io("set aside", source))?;
+                self.set_aside()?;
                 Ok(Loaded::Corrupt(reason))
             }
         }
+    }
+
+    /// What is in the file; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn read(&self) -> Result<Option<Vec<u8>>, CheckpointError> {
+        match fs::read(&self.path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.io("read", source)),
+        }
+    }
+
+    /// Sets a damaged file aside, as `*.corrupt`.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Io`].
+    pub fn set_aside(&self) -> Result<(), CheckpointError> {
+        let aside = self.path.with_extension("corrupt");
+        fs::rename(&self.path, &aside).map_err(|source| self.io("set aside", source))
     }
 
     /// Replaces the checkpoint. `durable` waits until it would survive a loss of power; without it, a kill.

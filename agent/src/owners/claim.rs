@@ -11,6 +11,7 @@ use contador_schemas::mapping::TARGETS;
 use contador_schemas::owner::Owner;
 use serde::{Deserialize, Serialize};
 
+use super::kubernetes::serving::Serving;
 use super::{DeviceId, Identified};
 
 /// Somebody, as the source that told of him knows him.
@@ -80,6 +81,8 @@ pub struct Snapshot {
     pub ended: Vec<Ended>,
     /// Whose processes are, by the scheduler's own id of the work: a pod's UID, or a container's id; a Slurm job's number.
     pub works: Arc<HashMap<String, Named>>,
+    /// Pods that say that they are to be scraped.
+    pub servers: Arc<Vec<Serving>>,
     /// Why it could not be told again.
     pub fault: Option<String>,
     /// What of its word can't be used, and why, each once.
@@ -103,6 +106,9 @@ impl Snapshot {
         }
         if self.works == before.works {
             self.works = Arc::clone(&before.works);
+        }
+        if self.servers == before.servers {
+            self.servers = Arc::clone(&before.servers);
         }
     }
 }

@@ -39,6 +39,7 @@ use crate::ledger::CheckpointError;
 use crate::outbox::send::{self, Destination};
 use crate::outbox::{Keeper, SpoolError};
 use crate::sensors::NvmlLibrary;
+use crate::targets::scraping::Scraping;
 use crate::telemetry::Telemetry;
 
 /// How long the end may take in all.
@@ -125,6 +126,7 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
     let listener =
         TcpListener::bind(config.listen).await.map_err(|source| RunError::Listen { address: config.listen, source })?;
     let health = Health::default();
+    let (shared_keeper, scrape_health) = (keeper.clone(), health.clone());
     let mut node = node::Node::start(&config, &options, keeper.clone(), telemetry.clone(), health.clone())?;
 
     let address = listener.local_addr().unwrap_or(config.listen);
@@ -143,6 +145,11 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
     let inputs = CancellationToken::new();
     let server = axum::serve(listener, http::router(shared)).with_graceful_shutdown(inputs.clone().cancelled_owned());
     let server = tokio::spawn(async move { server.await });
+
+    let scraping = (!options.once).then(|| {
+        let (keeper, health) = (shared_keeper, scrape_health);
+        Scraping::start(&config, keeper, telemetry.clone(), health, node.told())
+    });
 
     node.started().await;
     let mut clock = clock::Clock::new(config.interval);
@@ -165,6 +172,9 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
         node.tick(clock::now_ms()).await;
     }
     node.stopped().await;
+    if let Some(scraping) = scraping {
+        scraping.stop().await;
+    }
     closing.cancel();
     let late = |name: &'static str| tracing::warn!("{name} did not end in time, what it has stays in the spool");
     if tokio::time::timeout_at(deadline, sender).await.is_err() {

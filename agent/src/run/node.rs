@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contador_schemas::names;
+use tokio::sync::watch;
 
 use super::attribute::Known;
 use super::clock::now_ms;
@@ -32,6 +33,7 @@ use crate::outbox::encode::{Identity, Points, samples};
 use crate::outbox::pack::{self, Packer};
 use crate::owners::claim::Scheduler;
 use crate::sensors::{GpuIdentity, GpuSample};
+use crate::targets::told::Told;
 use crate::telemetry::Telemetry;
 
 /// How often devices are described again, in milliseconds.
@@ -95,6 +97,8 @@ pub struct Node {
     pub(super) last_tick: Option<(i64, tokio::time::Instant)>,
     /// What was last measured, for `/metrics`.
     latest: Latest,
+    /// What the node is, for who scrapes servers.
+    told: watch::Sender<Told>,
 }
 
 impl Node {
@@ -160,12 +164,18 @@ impl Node {
             points: Points::default(),
             last_tick: None,
             latest: Latest::new(config.interval),
+            told: watch::Sender::new(Told::default()),
         })
     }
 
     /// What was last measured.
     pub fn latest(&self) -> Latest {
         self.latest.clone()
+    }
+
+    /// What the node is, now and from now on, for who scrapes its servers.
+    pub fn told(&self) -> watch::Receiver<Told> {
+        self.told.subscribe()
     }
 
     /// Who is asked for more than the processes tell.
@@ -355,6 +365,15 @@ impl Node {
             self.latest.device(&uuid, measures, Instant::now());
         }
         ticks.iter().for_each(|tick| self.show_owners(tick));
+        if self.told.receiver_count() > 0 {
+            let (given, gpus) = (&self.given, &self.gpus);
+            let is_there = |device: &str| gpus.iter().any(|gpu| gpu.uuid == device);
+            self.told.send_if_modified(|told| {
+                let is_held_anew = !is_early && told.hold(&ticks, is_there);
+                let is_first = !is_early && !std::mem::replace(&mut told.is_known, true);
+                told.hear(&given.claims, &given.snapshots) || is_held_anew || is_first
+            });
+        }
         let ignored = self.ledger.ignored_ticks();
         self.telemetry.ledger_ignored.inc_by(ignored.saturating_sub(self.ignored_ticks));
         self.ignored_ticks = ignored;

@@ -1,12 +1,14 @@
 //! `contador p99`.
 
+mod words;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use contador_schemas::quantile::{Answer, Quantile, State};
-use serde_json::json;
+use contador_schemas::quantile::{Quantile, State};
 
+use self::words::{phase_table, printable, sentence, table};
 use super::{Failure, print, usage};
-use crate::latency::{Asked, Error, Told, services, tell};
+use crate::latency::{Ask, Error, Label, MOST_RATIO, Told, phases, read, services, show, tell};
 use crate::store::StoreArgs;
 use crate::store::watch::chain;
 
@@ -25,12 +27,45 @@ pub struct Args {
     /// Only requests of this machine-learning model.
     #[arg(long, value_name = "NAME", default_value = "")]
     model: String,
+    /// Only requests of this route or operation.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    route: String,
+    /// Only requests in this environment (deployment.environment.name).
+    #[arg(long, value_name = "NAME", default_value = "")]
+    environment: String,
+    /// Only requests that this owner served.
+    #[arg(long, value_name = "UUID", default_value = "")]
+    owner: String,
+    /// Only requests that this device served.
+    #[arg(long, value_name = "ID", default_value = "")]
+    device: String,
+    /// Only requests whose attribute has this value; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
     /// How far back to look: a number and s, m, h or d.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = read::duration, conflicts_with = "from")]
     last: u32,
+    /// From when: such as 2026-11-30T12:00:00Z, or Unix seconds. Times are widened to windows of 10 s.
+    #[arg(long, value_name = "TIME", value_parser = read::from)]
+    from: Option<u32>,
+    /// Until when [default: now].
+    #[arg(long, value_name = "TIME", value_parser = read::to)]
+    to: Option<u32>,
+    /// An answer for each step of this length, aligned to UTC: a number and s, m, h or d.
+    #[arg(long, value_name = "DURATION", value_parser = read::duration)]
+    step: Option<u32>,
+    /// An answer for each value of this label: model, route, environment, owner, device, or an attribute's name.
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    by: Vec<String>,
+    /// Where the time goes: queue, prefill, decode, and the network's part of the mean.
+    #[arg(long, conflicts_with_all = ["step", "by", "q", "metric"])]
+    phases: bool,
     /// The quantile, from 0 to 1.
-    #[arg(long, value_name = "Q", default_value = "0.99", value_parser = ppm)]
+    #[arg(long, value_name = "Q", default_value = "0.99", value_parser = read::quantile)]
     q: Quantile,
+    /// Widest ratio of the interval's ends that is not told as unresolved.
+    #[arg(long, value_name = "RATIO", default_value_t = MOST_RATIO, value_parser = read::ratio)]
+    max_ratio: f64,
     /// For machines: one JSON object.
     #[arg(long)]
     json: bool,
@@ -38,67 +73,91 @@ pub struct Args {
     store: StoreArgs,
 }
 
-fn seconds(text: &str) -> Result<u32, String> {
-    let expected = || format!("{text:?}, expected a number and s, m, h or d, such as 1h");
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(expected)?;
-    let unit = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(expected()),
-    };
-    let seconds = number.parse::<u32>().ok().and_then(|number| number.checked_mul(unit));
-    seconds.filter(|seconds| *seconds > 0).ok_or_else(expected)
+fn label(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = parts.ok_or_else(|| format!("{text:?}, expected an attribute's name, =, and its value"))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
-fn ppm(text: &str) -> Result<Quantile, String> {
-    let expected = || format!("{text:?}, expected a number from 0 to 1 with at most 6 digits after the point");
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if fraction.len() > 6 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(expected());
+impl Args {
+    fn ask(&self) -> Result<Ask, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        // Windows are told by their start; the one that is still open counts too.
+        let to = self.to.map_or_else(|| u32::try_from(now + 1), Ok)?;
+        let from = self.from.unwrap_or_else(|| to.saturating_sub(self.last));
+        let mut ask = Ask::p99(&self.service, &self.metric, from, to)
+            .only(Label::Model, &self.model)
+            .only(Label::Route, &self.route)
+            .only(Label::Environment, &self.environment)
+            .only(Label::Owner, &self.owner)
+            .only(Label::Device, &self.device);
+        let labels = self.label.iter().cloned();
+        ask.equal.extend(labels.map(|(name, value)| (Label::Attribute(name), value)));
+        ask.by = self.by.iter().map(|name| Label::named(name)).collect();
+        (ask.step, ask.quantiles, ask.max_ratio) = (self.step, vec![self.q], self.max_ratio);
+        ask.check().map_err(|error| usage(format!("--{error}")))?;
+        Ok(ask)
     }
-    let whole: u32 = whole.parse().map_err(|_| expected())?;
-    let fraction: u32 = format!("{fraction:0<6}").parse().map_err(|_| expected())?;
-    whole
-        .checked_mul(1_000_000)
-        .and_then(|ppm| ppm.checked_add(fraction))
-        .and_then(Quantile::from_ppm)
-        .ok_or_else(expected)
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let ask = args.ask()?;
     let store = args.store.open()?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    // Windows are told by their start; the one that is still open counts too.
-    let to = u32::try_from(now + 1)?;
-    let from = to.saturating_sub(args.last);
     super::runtime()?.block_on(async {
-        let Args { service, metric, model, q, .. } = &args;
-        let asked = Asked { service, metric, model, from, to };
-        let told = tell(&store, asked, *q).await.map_err(failed)?;
-        if told.answer.state == State::NoTraffic {
-            let known = services(&store, from, to).await.map_err(failed)?;
-            if !known.iter().any(|(name, _)| name == service) {
-                return Err(unknown(service, &known));
+        if args.phases {
+            let told = phases::phases(&store, &ask).await.map_err(failed)?;
+            if told.phases.is_empty() {
+                known(&store, &args.service, &ask).await?;
             }
-        }
-        if args.json {
-            let Told { answer: Answer { low, high, point, state, n }, simulated } = told;
-            let object = json!({
-                "service": service, "metric": metric, "model": model, "q": q.fraction(), "from": from, "to": to,
-                "low_us": low, "high_us": high, "point_us": point, "state": state, "n": n, "simulated": simulated,
+            return print(&if args.json {
+                show::phases(&ask, &told).to_string()
+            } else {
+                phase_table(&args.service, &told)
             });
-            print(&object.to_string())
-        } else {
-            print(&sentence(&args, &told))
         }
+        let told = tell(&store, &ask).await.map_err(failed)?;
+        let mut states = told.series.iter().flat_map(|series| &series.points).flat_map(|point| &point.answers);
+        if !states.any(|answer| answer.state != State::NoTraffic) {
+            known(&store, &args.service, &ask).await?;
+        }
+        print(&if args.json {
+            json(&args, &ask, &told)
+        } else if let (None, true, [series]) = (ask.step, ask.by.is_empty(), told.series.as_slice()) {
+            series.points.first().map(|point| sentence(&args.service, &args.metric, args.q, point)).unwrap_or_default()
+        } else {
+            table(&args.service, &args.metric, &ask, &told)
+        })
     })
+}
+
+/// One answer, flat; with steps or labels as the API tells it.
+fn json(args: &Args, ask: &Ask, told: &Told) -> String {
+    let point = told.series.first().and_then(|series| series.points.first());
+    let (None, true, Some(point)) = (ask.step, ask.by.is_empty(), point) else {
+        return show::told(ask, told).to_string();
+    };
+    let mut object = serde_json::json!({
+        "service": args.service, "metric": args.metric, "model": args.model, "q": args.q.fraction(),
+    });
+    if let (serde_json::Value::Object(object), serde_json::Value::Object(point)) = (&mut object, show::point(point)) {
+        object.extend(point);
+    }
+    object.to_string()
+}
+
+/// Whether the service has latencies of any metric in this time; else the error says which services have.
+async fn known(store: &crate::store::Store, service: &str, ask: &Ask) -> Result<(), Failure> {
+    let (from, to) = ask.windows();
+    let known = services(store, from, to).await.map_err(failed)?;
+    if known.iter().any(|(name, _)| name == service) { Ok(()) } else { Err(unknown(service, &known)) }
 }
 
 /// With each source said once: the client's errors repeat theirs.
 fn failed(error: Error) -> Failure {
+    if let Error::Asked { .. } = error {
+        return usage(format!("--{error}"));
+    }
     Failure::Running(anyhow::anyhow!(chain(&error)))
 }
 
@@ -115,66 +174,9 @@ fn unknown(service: &str, known: &[(String, String)]) -> Failure {
     usage(format!("--service {service:?}: no latencies in this time; services that have some: {names}"))
 }
 
-/// A name as a terminal may have it: what is not printable is escaped.
-fn printable(name: &str) -> String {
-    let mut told = String::with_capacity(name.len());
-    for character in name.chars() {
-        match character {
-            '"' | '\'' | '\\' => told.push(character),
-            _ => told.extend(character.escape_debug()),
-        }
-    }
-    told
-}
-
-fn sentence(args: &Args, told: &Told) -> String {
-    let Told { answer, simulated } = told;
-    let what = format!("{} {} q{}", args.service, args.metric, args.q.fraction());
-    let (Some(low), n) = (answer.low, answer.n) else {
-        return format!("{what}: no traffic");
-    };
-    let value = match (answer.point, answer.high) {
-        (Some(point), Some(high)) => format!("{} (from {} to {})", time(point), time(low), time(high)),
-        _ => format!("over {}", time(low)),
-    };
-    let state = match answer.state {
-        State::Ok | State::NoTraffic => "",
-        State::TooFew => "; too few requests to rely on",
-        State::Unresolved => "; unresolved, the source's buckets are too wide",
-        State::Censored => "; censored, aborted requests make it a lower bound",
-    };
-    let simulated = if *simulated { "; simulated" } else { "" };
-    format!("{what}: {value}, {n} requests{state}{simulated}")
-}
-
-/// Microseconds in the largest unit that keeps the number at 1 or more.
-fn time(us: f64) -> String {
-    if us >= 1e6 {
-        format!("{:.3} s", us / 1e6)
-    } else if us >= 1e3 {
-        format!("{:.3} ms", us / 1e3)
-    } else {
-        format!("{us:.0} µs")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_and_quantiles_are_read_exactly() {
-        assert_eq!(seconds("90m"), Ok(5_400));
-        assert_eq!(ppm("0.99"), Ok(Quantile::P99));
-        assert_eq!(ppm("0.999"), Ok(Quantile::P999));
-        assert_eq!(ppm("1"), Ok(Quantile::from_ppm(1_000_000).unwrap()));
-        for bad in ["", "h", "1", "-1h", "1w", "µ"] {
-            assert!(seconds(bad).is_err(), "{bad:?}");
-        }
-        for bad in ["", "1.1", "99", "0.9999999", "-0.5", ".5", "0.x"] {
-            assert!(ppm(bad).is_err(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn names_of_senders_move_no_cursor_and_are_not_all_told() {
@@ -182,12 +184,5 @@ mod tests {
         let known: Vec<_> = (0..25).map(|index| (format!("s{index:02}"), String::new())).collect();
         let told = unknown("x", &known).into_error().to_string();
         assert!(told.ends_with("s18, s19 and 5 more"), "{told}");
-    }
-
-    #[test]
-    fn times_have_readable_units() {
-        assert_eq!(time(12.0), "12 µs");
-        assert_eq!(time(1_500.0), "1.500 ms");
-        assert_eq!(time(2_513_000.0), "2.513 s");
     }
 }

@@ -75,10 +75,8 @@ pub(super) async fn snapshot(store: &Store, agent: String) -> anyhow::Result<Sna
     let from = to.saturating_sub(310);
     let mut p99 = Vec::new();
     for (label, metric) in [("server", "request_duration"), ("client", CLIENT_METRIC)] {
-        p99.push((
-            label,
-            quantile(store, Asked { service: SERVICE, metric, model: "", from, to }, Quantile::P99).await?,
-        ));
+        let asked = Asked { service: SERVICE, metric, model: "", from, to };
+        p99.push((label, quantile(store, asked, Quantile::P99).await?));
     }
     Ok(Snapshot {
         devices: store.client.query(DEVICES).fetch_all().await?,

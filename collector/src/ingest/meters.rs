@@ -77,7 +77,7 @@ impl Meters {
             )?,
             evicted: single(
                 "contador_ingest_cumulative_evicted_total",
-                "Running totals that were forgotten since there were more than the configured series.",
+                "Running totals that were forgotten since there were more than the configured series; they are read again when they come back.",
             )?,
             seconds,
             gauges,

@@ -4,7 +4,7 @@
 //! of running totals behind what was written. It is answered when ClickHouse has acknowledged every row.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clickhouse::Client;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -13,16 +13,20 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use super::cumulative::{Increases, Memory};
+use super::cumulative::{Memory, Stored, Totals, Work};
 use super::decode::reject::{Reason, Rejected};
 use super::decode::{Decoded, decode};
 use super::meters::Meters;
 use super::room::{Held, Room};
-use super::write::{Batching, WriteError, Writer};
+use super::rows::Rows;
+use super::write::{Batching, DeadLetters, WriteError, Writer};
 use crate::store::StoreState;
 
 /// Requests of this many bytes and more are decoded on a thread for blocking work.
 const LARGE: usize = 128 << 10;
+
+/// Most times that rows are written again, since others wrote of the same running totals meanwhile.
+const MOST_ROUNDS: u32 = 8;
 
 /// Bounds of the ingest.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,8 +79,7 @@ pub enum Refusal {
 pub struct Pipeline {
     writer: Writer,
     memory: Memory,
-    /// When the memory began.
-    began: Instant,
+    totals: Totals,
     store: watch::Receiver<StoreState>,
     places: Arc<Semaphore>,
     room: Room,
@@ -99,8 +102,8 @@ impl Pipeline {
         let mut writers = JoinSet::new();
         Arc::new(Self {
             writer: Writer::start(client, settings.batching, &meters, alarm, &mut writers),
-            memory: Memory::new(settings.series, now()),
-            began: Instant::now(),
+            memory: Memory::new(settings.series),
+            totals: Totals::new(client, settings.batching.timeout, now()),
             store,
             places: Arc::new(Semaphore::new(settings.requests.min(Semaphore::MAX_PERMITS))),
             room: Room::new(settings.inflight_bytes),
@@ -191,21 +194,25 @@ impl Pipeline {
             tokio::task::spawn_blocking(move || decode(&request, now())).await.map_err(stopped)?
         };
         let Decoded { mut rows, running, mut rejected, points } = decoded;
-        let Increases { rows: increases, pending, postponed, base_lines, evicted } =
-            self.memory.increases(running, self.began.elapsed(), &mut rejected).await;
-        self.meters.running_totals(base_lines, evicted);
-        rows.latency.extend(increases);
-        let dead = self.writer.write(rows).await.map_err(|error| match error {
-            WriteError::Full(_) => Refusal::Overloaded(error.to_string()),
-            WriteError::Failed { .. } => Refusal::Unavailable(error.to_string()),
-        })?;
-        pending.acknowledge();
+        let mut work = self.memory.hold(running, &mut rejected).await;
+        if !work.is_empty() {
+            let stored = self.stored(&work).await?;
+            work.take(stored, now(), &mut rejected);
+            rows.totals = work.records();
+            self.totals.sign(&mut rows.totals, now());
+            self.meters.running_totals(work.base_lines, self.memory.evicted());
+            self.meters.state("cumulative_series", self.memory.len());
+        }
+        let mut dead = self.write(rows).await?;
+        let postponed = work.postponed;
+        if !work.is_empty() {
+            dead.add(self.increases(work).await?);
+        }
         if postponed > 0 {
             return Err(Refusal::Overloaded(format!(
                 "{postponed} cumulative points came before earlier ones were stored"
             )));
         }
-        self.meters.state("cumulative_series", self.memory.len());
         let mut message = rejected.message();
         if dead.rows > 0 {
             rejected.add(Reason::Stored, dead.rows, "rows");
@@ -217,6 +224,37 @@ impl Pipeline {
             tracing::debug!(protocol, rejected = rejected.points(), message, "partial success");
         }
         Ok(Outcome { rejected, message })
+    }
+}
+
+impl Pipeline {
+    /// Writes what came since the totals before, whose points are stored already. They may have been written from other
+    /// points meanwhile, so what is known is read again until it stays the same.
+    async fn increases(&self, mut work: Work) -> Result<DeadLetters, Refusal> {
+        let mut dead = DeadLetters::default();
+        work.merge(self.stored(&work).await?);
+        for _ in 0..MOST_ROUNDS {
+            dead.add(self.write(work.by_table()).await?);
+            let stored = self.stored(&work).await?;
+            if !work.merge(stored) {
+                work.acknowledge();
+                return Ok(dead);
+            }
+        }
+        Err(Refusal::Overloaded("others count the same running totals at the same time".to_owned()))
+    }
+
+    async fn stored(&self, work: &Work) -> Result<Stored, Refusal> {
+        let totals: Vec<_> = work.totals().collect();
+        let read = self.totals.read(&totals, now()).await;
+        read.map_err(|error| Refusal::Unavailable(format!("reading latency_totals: {error}")))
+    }
+
+    async fn write(&self, rows: Rows) -> Result<DeadLetters, Refusal> {
+        self.writer.write(rows).await.map_err(|error| match error {
+            WriteError::Full(_) => Refusal::Overloaded(error.to_string()),
+            WriteError::Failed { .. } => Refusal::Unavailable(error.to_string()),
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! The rows of one request, by table, and what the writer must know of each kind of row.
 
 use contador_schemas::rows::{
-    Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, Served, StorageSample, Table,
+    Device, Event, GpuSample, Latency, LatencyTotal, LedgerRow, Metric, NodeSample, OwnerRow, Served, StorageSample,
+    Table,
 };
 
 /// What one request becomes.
@@ -15,6 +16,8 @@ pub struct Rows {
     pub node: Vec<NodeSample>,
     /// `latency`.
     pub latency: Vec<Latency>,
+    /// `latency_totals`.
+    pub totals: Vec<LatencyTotal>,
     /// `served`.
     pub served: Vec<Served>,
     /// `ledger`.
@@ -65,6 +68,12 @@ impl Stored for Latency {
             + names.into_iter().map(String::len).sum::<usize>()
             + pairs(&self.attributes)
             + self.n.len() * 24
+    }
+}
+
+impl Stored for LatencyTotal {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.points.len()
     }
 }
 
@@ -120,6 +129,7 @@ impl Rows {
             + self.storage.len()
             + self.node.len()
             + self.latency.len()
+            + self.totals.len()
             + self.served.len()
             + self.ledger.len()
             + self.owners.len()

@@ -1,6 +1,20 @@
-//! Stored cells to quantile intervals: [`query`] adds up the cells of a service in ClickHouse, and `schemas` turns their
-//! sum into an interval with a state.
+//! Stored cells to quantile intervals, and to roll-ups that make them quick.
+//!
+//! On the way in, [`job`] runs a pass of [`rollup`] now and then: rows of 10 s become rows of five minutes, of hours and of
+//! days ([`levels`]). On the way out, [`ask`] says what is wanted, [`levels`] covers its time with the coarsest windows that
+//! have everything, [`sql`] words the question and [`query`] turns the sums of cells into intervals with a state.
+//! [`phases`] puts several metrics side by side, [`read`] and [`show`] are the words of flags and of JSON, and [`gauges`] keeps the last five minutes for Prometheus.
 
+pub mod ask;
+pub mod gauges;
+pub mod job;
+pub mod levels;
+pub mod phases;
 pub mod query;
+pub mod read;
+pub mod rollup;
+pub mod show;
+pub mod sql;
 
-pub use query::{Asked, Error, Told, quantile, services, tell};
+pub use ask::{Ask, Asked, Error, Label, MOST_RATIO};
+pub use query::{Point, Series, Told, quantile, services, tell};

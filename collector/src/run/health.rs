@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::ingest::meters::Meters;
+use crate::latency::gauges::Gauges;
 use crate::store::{Store, StoreState};
 
 #[derive(Clone)]
@@ -18,11 +19,12 @@ struct Known {
     place: Arc<str>,
     state: watch::Receiver<StoreState>,
     meters: Arc<Meters>,
+    gauges: Gauges,
 }
 
 /// The routes.
-pub(super) fn router(store: Store, state: watch::Receiver<StoreState>, meters: Arc<Meters>) -> Router {
-    let known = Known { place: store.place().into(), state, meters };
+pub(super) fn router(store: Store, state: watch::Receiver<StoreState>, meters: Arc<Meters>, gauges: Gauges) -> Router {
+    let known = Known { place: store.place().into(), state, meters, gauges };
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(ready))
@@ -42,7 +44,7 @@ async fn ready(State(known): State<Known>) -> Response {
 
 async fn metrics(State(known): State<Known>) -> Response {
     known.meters.state("store_up", usize::from(known.state.borrow().reason().is_none()));
-    match known.meters.text() {
+    match known.meters.text().and_then(|text| Ok(text + &known.gauges.text()?)) {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("metrics: {error}\n")).into_response(),
     }

@@ -11,7 +11,14 @@ const SHARDING: &[(&str, &str)] = &[
     ("storage_samples", "cityHash64(node)"),
     ("node_samples", "cityHash64(node)"),
     ("latency", "cityHash64(series)"),
+    ("latency_5m", "cityHash64(series)"),
+    ("latency_1h", "cityHash64(series)"),
+    ("latency_1d", "cityHash64(series)"),
+    ("rollups", "cityHash64(level)"),
+    ("served", "cityHash64(source)"),
     ("ledger", "cityHash64(device)"),
+    ("served", "cityHash64(service)"),
+    ("latency_totals", "cityHash64(total)"),
     ("owners", "cityHash64(id)"),
     ("devices", "cityHash64(id)"),
     ("events", "cityHash64(id)"),
@@ -58,7 +65,14 @@ fn alter(migration: &Migration, cluster: &str, database: &str) -> Option<Vec<Str
     let table = migration.table();
     let (comment, changes) = migration.sql.split_once(&format!("ALTER TABLE {table}\n"))?;
     let local = format!("{comment}ALTER TABLE {database}.{table}_local ON CLUSTER '{cluster}'\n{changes}");
-    let distributed = format!("ALTER TABLE {database}.{table} ON CLUSTER '{cluster}'\n{changes}");
+    // Indices and what is stored are the replicated table's alone.
+    let columns: Vec<&str> = changes
+        .lines()
+        .filter(|line| line.trim_start().starts_with("ADD COLUMN"))
+        .map(|line| line.trim_end().trim_end_matches(','))
+        .collect();
+    let columns = columns.join(",\n");
+    let distributed = format!("ALTER TABLE {database}.{table} ON CLUSTER '{cluster}'\n{columns}");
     Some(vec![local, distributed])
 }
 

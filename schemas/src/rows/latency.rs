@@ -92,3 +92,65 @@ pub struct Served {
     /// Whether the counts come from a simulation.
     pub simulated: bool,
 }
+
+/// What one collector knows of one running total.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct LatencyTotal {
+    /// [`crate::series::total_id`] of series and source. The nil UUID: since when totals are kept.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub total: Uuid,
+    /// The collector.
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub writer: Uuid,
+    /// Greater in what the writer knew later.
+    pub version: u64,
+    /// When it was written, Unix seconds.
+    pub written: u32,
+    /// [`Latency::series`].
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub series: Uuid,
+    /// [`Latency::source`].
+    #[serde(with = "clickhouse::serde::uuid")]
+    pub source: Uuid,
+    /// Time of the last point, Unix nanoseconds.
+    pub ts: i64,
+    /// Time of the last point whose row is known to be stored, Unix nanoseconds.
+    pub acknowledged: i64,
+    /// The points, as the collector encodes them.
+    #[serde(with = "bytes")]
+    pub points: Vec<u8>,
+}
+
+/// Bytes in a column of type `String`.
+mod bytes {
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+
+    struct Bytes;
+
+    impl Visitor<'_> for Bytes {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+            Ok(bytes.to_vec())
+        }
+
+        fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Self::Value, E> {
+            Ok(bytes)
+        }
+    }
+}

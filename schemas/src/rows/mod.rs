@@ -18,7 +18,7 @@ pub use columns::{ByColumn, Column, Slot};
 pub use device::Device;
 pub use generic::{DeadLetter, Event, Metric};
 pub use gpu::GpuSample;
-pub use latency::{Latency, Served};
+pub use latency::{Latency, LatencyTotal, Served};
 pub use ledger::{LedgerRow, OwnerRow};
 pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, DirectoryEntry, PRICE_SCALE, Price};
 pub use storage::{NodeSample, StorageSample};
@@ -41,6 +41,7 @@ tables! {
     NodeSample => "node_samples",
     Latency => "latency",
     Served => "served",
+    LatencyTotal => "latency_totals",
     LedgerRow => "ledger",
     OwnerRow => "owners",
     Device => "devices",

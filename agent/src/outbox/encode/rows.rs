@@ -38,13 +38,22 @@ pub fn minutes(points: &mut Points, minutes: &[ClosedMinute]) {
             owners.insert(id, (&account.owner, times.1));
         }
     }
-    for (id, (owner, time)) in owners {
-        let mut attributes = vec![text(names::OWNER_ID, &id.to_string()), text(names::OWNER_KIND, owner.kind.as_str())];
-        for ((_, value), (_, name)) in owner.attributes().into_iter().zip(names::OWNER_ATTRIBUTES) {
-            if !value.is_empty() {
-                attributes.push(text(name, value));
-            }
-        }
-        points.push(names::OWNER_INFO, (0, time), attributes, int(1));
+    for (id, (of, time)) in owners {
+        known(points, id, of, time);
     }
+}
+
+/// Adds what the id of an owner means, as seen at `time_ns` (Unix nanoseconds).
+pub fn owner(points: &mut Points, owner: &Owner, time_ns: u64) {
+    known(points, owner.id(), owner, time_ns);
+}
+
+fn known(points: &mut Points, id: Uuid, owner: &Owner, time_ns: u64) {
+    let mut attributes = vec![text(names::OWNER_ID, &id.to_string()), text(names::OWNER_KIND, owner.kind.as_str())];
+    for ((_, value), (_, name)) in owner.attributes().into_iter().zip(names::OWNER_ATTRIBUTES) {
+        if !value.is_empty() {
+            attributes.push(text(name, value));
+        }
+    }
+    points.push(names::OWNER_INFO, (0, time_ns), attributes, int(1));
 }

@@ -5,22 +5,14 @@
 //! question.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 
+use crate::client::{self, AGENT, CONNECT_TIMEOUT, FileError, HttpClient, bearer, read};
 use crate::config::Kubernetes;
 use crate::errors::chain;
 
@@ -29,15 +21,6 @@ pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount
 
 /// How long the server may take to begin its answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long a connection may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How soon a peer that is gone is noticed: this long without anything, and then three times a third of it.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-
-/// Greatest token and authority, in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Greatest body of an answer that is no success.
 const MAX_REASON_BYTES: usize = 64 << 10;
@@ -82,13 +65,8 @@ impl ApiOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// A file of the service account can't be used.
-    #[error("{path}: {reason}")]
-    File {
-        /// Which.
-        path: String,
-        /// Why, and what was expected.
-        reason: String,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The server was not reached, or the connection broke.
     #[error("{0}")]
     Unreachable(String),
@@ -112,8 +90,6 @@ pub enum ApiError {
     #[error("the answer can't be read: {0}")]
     Garbage(String),
 }
-
-type HttpClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
 /// A connection to the API server, made when it is needed.
 #[derive(Debug)]
@@ -140,14 +116,12 @@ impl Api {
     /// [`ApiError`].
     pub async fn get(&mut self, path: &str) -> Result<Response<hyper::body::Incoming>, ApiError> {
         let url = format!("{}{path}", self.options.url.trim_end_matches('/'));
-        let odd = |error: &dyn std::fmt::Display| ApiError::File {
+        let odd = |error: &dyn std::fmt::Display| FileError {
             path: self.options.url.clone(),
             reason: format!("{error}, expected an URL such as https://10.96.0.1:443"),
         };
         let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| odd(&error))?;
-        let mut request = Request::get(uri)
-            .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("contador-agent/", env!("CARGO_PKG_VERSION")));
+        let mut request = Request::get(uri).header(ACCEPT, "application/json").header(USER_AGENT, AGENT);
         if let Some(path) = &self.options.token {
             request = request.header(AUTHORIZATION, bearer(path, &read(path).await?)?);
         }
@@ -181,51 +155,13 @@ impl Api {
 
 fn client(options: &ApiOptions, ca: &[u8]) -> Result<HttpClient, ApiError> {
     let path = options.ca.as_deref().map_or_else(|| options.url.clone(), |path| path.display().to_string());
-    let unusable = |reason: String| ApiError::File { path: path.clone(), reason };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(ca) {
-        let certificate = certificate.map_err(|error| unusable(format!("{error}, expected certificates in PEM")))?;
-        roots.add(certificate).map_err(|error| unusable(format!("{error}, expected certificates of an authority")))?;
-    }
+    let unusable = |reason: String| FileError { path: path.clone(), reason };
+    let roots = client::roots(ca).map_err(unusable)?;
     if roots.is_empty() && options.url.starts_with("https:") {
-        return Err(unusable("no certificate, expected those of the API server's authority in PEM".to_owned()));
+        let expected = "no certificate, expected those of the API server's authority in PEM";
+        return Err(unusable(expected.to_owned()).into());
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut http = HttpConnector::new();
-    http.enforce_http(false);
-    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    http.set_keepalive(Some(KEEP_ALIVE));
-    http.set_keepalive_interval(Some(KEEP_ALIVE / 3));
-    http.set_keepalive_retries(Some(3));
-    http.set_nodelay(true);
-    let connector =
-        HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().wrap_connector(http);
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
-}
-
-async fn read(path: &Path) -> Result<Vec<u8>, ApiError> {
-    let failed = |reason: String| ApiError::File { path: path.display().to_string(), reason };
-    let metadata = tokio::fs::metadata(path).await.map_err(|error| failed(error.to_string()))?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return Err(failed(format!("expected a file of at most {MAX_FILE_BYTES} bytes")));
-    }
-    tokio::fs::read(path).await.map_err(|error| failed(error.to_string()))
-}
-
-/// The header that shows a token. The token itself is in no message.
-fn bearer(path: &Path, token: &[u8]) -> Result<HeaderValue, ApiError> {
-    let odd = |()| ApiError::File { path: path.display().to_string(), reason: "expected a bearer token".to_owned() };
-    let text = std::str::from_utf8(token).map_err(|_| odd(()))?.trim();
-    if text.is_empty() {
-        return Err(odd(()));
-    }
-    let mut header = HeaderValue::try_from(format!("Bearer {text}")).map_err(|_| odd(()))?;
-    header.set_sensitive(true);
-    Ok(header)
+    Ok(client::client(roots).map_err(unusable)?)
 }
 
 /// What the server says of why it refuses: a `Status` in JSON, or any text.

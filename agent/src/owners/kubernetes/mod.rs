@@ -2,7 +2,8 @@
 //!
 //! The kubelet is asked over its socket ([`kubelet`], in the [`messages`] of its API) which container has which device:
 //! [`allocation`]s, made anew when one of its [`lists`] says something else. The API server is asked ([`api`]) to tell the
-//! [`pods`] of this node and their changes ([`mod@watch`]), of each [`pod`] what says whose it is and whether it has ended.
+//! [`pods`] of this node and their changes ([`mod@watch`]), of each [`pod`] what says whose it is, whether it has ended, and
+//! whether it is to be scraped ([`serving`]).
 //! [`join`] makes claims of both: a pod that has ended holds nothing, also when the kubelet still lists it. How much of a
 //! device a claim is, [`parts`] knows: by the kubelet's replicas, and by what the pod has asked for ([`request`]); which device
 //! it is, a scheduler that shares them may know better ([`assigned`]), and a pod may hold one for others ([`reserved`]). Each
@@ -31,6 +32,7 @@ pub mod pods;
 mod publish;
 pub mod request;
 pub mod reserved;
+pub mod serving;
 pub mod watch;
 
 use std::path::{Path, PathBuf};

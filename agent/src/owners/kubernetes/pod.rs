@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::assigned::{Assigned, Containers, assigned};
+use super::serving::{self, Reached, Serving};
 use crate::owners::claim::Named;
+use crate::targets::target::Pod as OfPod;
 
 /// Longest value of a label or annotation that is kept, in bytes. Values of labels have at most 63; annotations may be whole
 /// documents, which name nobody.
@@ -71,9 +73,18 @@ pub struct Pod {
     pub ended: bool,
     /// When the last container ended, Unix milliseconds; only of a pod that has ended, and when that is told.
     pub ended_ms: Option<i64>,
+    /// Where it can be asked, if it is to be scraped.
+    pub reached: Option<Reached>,
 }
 
 impl Pod {
+    /// The server that it is, as long as it runs.
+    pub fn serving(&self) -> Option<Serving> {
+        let reached = self.reached.as_ref().filter(|_| !self.ended)?;
+        let (uid, namespace, name) = (self.uid.clone(), self.namespace.clone(), self.name.clone());
+        Serving::of(OfPod { uid, namespace, name, labels: self.labels.clone(), ..OfPod::default() }, reached)
+    }
+
     /// Whose its containers are, or one of them.
     pub fn named(&self, container: &str) -> Named {
         let owner = Owner {
@@ -127,6 +138,15 @@ struct SpecJson {
 struct AskingJson {
     name: Option<String>,
     resources: Option<ResourcesJson>,
+    ports: Option<Vec<PortJson>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PortJson {
+    name: Option<String>,
+    container_port: i64,
+    protocol: Option<String>,
 }
 
 /// Quantities are texts; some servers may write numbers.
@@ -141,6 +161,8 @@ struct ResourcesJson {
 #[serde(default, rename_all = "camelCase")]
 struct StatusJson {
     phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
     container_statuses: Option<Vec<ContainerJson>>,
     init_container_statuses: Option<Vec<ContainerJson>>,
     ephemeral_container_statuses: Option<Vec<ContainerJson>>,
@@ -198,6 +220,16 @@ impl AskingJson {
         self.name.clone().unwrap_or_default()
     }
 
+    /// The ports that it says it listens on, by TCP.
+    fn ports(&self) -> Vec<(String, u16)> {
+        let tcp = |port: &&PortJson| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP");
+        let port = |port: &PortJson| {
+            let number = u16::try_from(port.container_port).ok().filter(|number| *number > 0)?;
+            Some((port.name.clone().unwrap_or_default(), number))
+        };
+        self.ports.iter().flatten().filter(tcp).filter_map(port).collect()
+    }
+
     /// The container's name, and what it has asked for of resources that have a domain; `None` when that is nothing.
     fn into_limits(self) -> Option<(String, BTreeMap<String, String>)> {
         let ResourcesJson { limits, requests } = self.resources?;
@@ -245,6 +277,7 @@ impl PodJson {
         let containers = main.iter().chain(&others).take(MAX_CONTAINERS).map(ContainerJson::to_container).collect();
         let [asking, init] = [self.spec.containers, self.spec.init_containers].map(Option::unwrap_or_default);
         let [main, setup] = [&asking, &init].map(|of| of.iter().map(AskingJson::name).collect::<Vec<_>>());
+        let ports = serving::ports(asking.iter().map(|of| (of.name.as_deref().unwrap_or_default(), of.ports())));
         let limits = asking.into_iter().chain(init).take(MAX_CONTAINERS).filter_map(AskingJson::into_limits).collect();
         let found = annotations.as_ref().map(|all| assigned(all, Containers { init: &setup, main: &main }, &limits));
         let (assigned, unclear) = match found.transpose() {
@@ -252,8 +285,10 @@ impl PodJson {
             Err(unclear) => (BTreeMap::new(), Some(unclear)),
         };
         let labels = kept("k8s.label.", labels).chain(kept(ANNOTATION, annotations)).collect();
+        let ip = self.status.pod_ip.unwrap_or_default();
+        let reached = serving::is_asked(&labels).then_some(Reached { ip, ports });
         let pod = Pod { uid, static_uid, namespace, name, labels, limits, assigned, unclear, ..Pod::default() };
-        Some(Pod { containers, started, ended, ended_ms, ..pod })
+        Some(Pod { containers, started, ended, ended_ms, reached, ..pod })
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::outage::Outage;
 use super::pod::Pod;
+use super::serving::Serving;
 use crate::owners::claim::Named;
 
 /// Most pods of one node.
@@ -75,6 +76,13 @@ impl Pods {
     /// Changes whenever a pod does.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Pods that are to be scraped, in the order of their UIDs.
+    pub fn servers(&self) -> Vec<Serving> {
+        let mut servers: Vec<Serving> = self.pods.values().filter_map(Pod::serving).collect();
+        servers.sort_by(|one, other| one.pod.uid.cmp(&other.pod.uid));
+        servers
     }
 
     /// Whose processes are: by UID of their pod, and by id of their container. Pods that have ended have none.

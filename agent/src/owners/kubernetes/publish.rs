@@ -171,6 +171,10 @@ impl Publisher {
         if self.version != Some(pods.version()) {
             self.version = Some(pods.version());
             snapshot.works = pods.works().into();
+            let servers = pods.servers();
+            if *snapshot.servers != servers {
+                snapshot.servers = servers.into();
+            }
         }
         let is_listed = counts && !listing.allocations.is_empty();
         let stranger = self.node.as_deref().filter(|_| is_listed && pods.told && pods.is_empty());

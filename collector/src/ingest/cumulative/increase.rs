@@ -1,5 +1,6 @@
 //! What came between two points of one running total.
 
+use contador_schemas::cells::Cells;
 use contador_schemas::rows::Latency;
 use contador_schemas::running::Since;
 
@@ -20,6 +21,8 @@ const CLOCK_SLACK_NS: i64 = 5_000_000_000;
 /// As [`Identity::row`].
 pub fn between(identity: &Identity, earlier: &Reading, later: &Reading) -> Result<Option<Latency>, Reason> {
     let since = match (earlier.start, later.start) {
+        // A sender that now counts in another unit.
+        _ if earlier.factor != later.factor && earlier.start == later.start => Since::Relaid,
         // Two runs that overlap are two sources that nothing tells apart: only what comes from now on can be told.
         (Some(before), Some(now)) if now != before && now + CLOCK_SLACK_NS < earlier.time => Since::Relaid,
         (Some(before), Some(now)) if now != before => Since::Fell,
@@ -29,6 +32,8 @@ pub fn between(identity: &Identity, earlier: &Reading, later: &Reading) -> Resul
     let (reading, reset) = match since {
         Since::Increase(buckets) => {
             let sum = later.sum.zip(earlier.sum).map(|(now, before)| now - before);
+            // By rounding, a small difference of large sums may be what the values can't add up to.
+            let sum = sum.filter(|sum| *sum >= 0.0);
             // Least and greatest values of the whole run hold for a part of it too.
             (Reading { buckets, sum, ..later.clone() }, false)
         }
@@ -42,6 +47,14 @@ pub fn between(identity: &Identity, earlier: &Reading, later: &Reading) -> Resul
     let start = if reset { later.start.unwrap_or(earlier.time).max(earlier.time) } else { earlier.time };
     let row = identity.row(start.min(later.time), later.time, &cells, reading.sum_us())?;
     Ok(Some(Latency { reset, ..row }))
+}
+
+/// The row that says that nothing came up to `end`: in the place of one that may have said otherwise.
+///
+/// # Errors
+/// As [`Identity::row`].
+pub fn nothing(identity: &Identity, start: i64, end: i64) -> Result<Latency, Reason> {
+    identity.row(start.min(end), end, &Cells::default(), None)
 }
 
 /// Whether `later` tells all that `earlier` does: the same run, no count lower. Otherwise what `earlier` counted would be

@@ -61,8 +61,10 @@ mod tests {
             let kept = migration.sql.lines().find_map(|line| line.strip_prefix("TTL "));
             let days = kept.and_then(|kept| kept.split_once("INTERVAL ")).map(|(_, interval)| interval);
             let expected = match migration.name {
-                "gpu_samples" | "storage_samples" | "node_samples" | "latency" | "metrics" => Some(SAMPLE_DAYS),
-                "events" => Some(EVENT_DAYS),
+                "gpu_samples" | "storage_samples" | "node_samples" | "latency" | "latency_totals" | "metrics" => {
+                    Some(SAMPLE_DAYS)
+                }
+                "events" | "latency_5m" | "latency_1h" | "latency_1d" => Some(EVENT_DAYS),
                 "ledger" | "served" => {
                     assert_eq!(days, Some("3 YEAR"));
                     continue;

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, His
 
 use super::clock::Clock;
 use super::reject::Reason;
-use super::value;
+use super::{semantics, value};
 
 /// Most buckets of one point: HDR histograms of 3 digits over an hour have some 50,000 edges.
 const MOST_BUCKETS: usize = 131_072;
@@ -31,8 +31,8 @@ pub struct Reading {
     pub factor: f64,
 }
 
-/// What became of reading a point; `Ok(None)` when the sender says that there was no value.
-pub struct Read(pub Result<Option<Reading>, Reason>);
+/// What became of reading a point, with the cells of its counts; `Ok(None)` when the sender says that there was no value.
+pub struct Read(pub Result<Option<(Reading, Cells)>, Reason>);
 
 impl Read {
     /// Reads an explicit-bucket point of `metric`.
@@ -45,16 +45,16 @@ impl Read {
         Self(exponential(metric, point))
     }
 
-    /// Refuses a point whose time is not allowed.
-    pub(super) fn at(self, clock: Clock) -> Self {
+    /// Refuses a point of the metric `name` whose time is not allowed.
+    pub(super) fn at(self, clock: Clock, name: &str) -> Self {
         Self(self.0.and_then(|reading| match &reading {
-            Some(told) => clock.check(told.time, None).map(|()| reading),
+            Some((told, _)) => clock.check(told.time, names::metric(name)).map(|()| reading),
             None => Ok(None),
         }))
     }
 }
 
-fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<Reading>, Reason> {
+fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<(Reading, Cells)>, Reason> {
     let factor = factor(metric)?;
     let time = value::time(point.time_unix_nano)?;
     let start = value::start(point.start_time_unix_nano, point.time_unix_nano)?;
@@ -72,10 +72,10 @@ fn explicit(metric: &Metric, point: &HistogramDataPoint) -> Result<Option<Readin
     }
     let whole = metric.name == names::LATENCY;
     let buckets = Buckets::Explicit { bounds, counts, whole };
-    finished(Reading { start, time, buckets, sum: point.sum, min: point.min, max: point.max, factor })
+    finished(Reading { start, time, buckets, sum: point.sum, min: point.min, max: point.max, factor }, whole)
 }
 
-fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result<Option<Reading>, Reason> {
+fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result<Option<(Reading, Cells)>, Reason> {
     let factor = factor(metric)?;
     let time = value::time(point.time_unix_nano)?;
     let start = value::start(point.start_time_unix_nano, point.time_unix_nano)?;
@@ -97,23 +97,42 @@ fn exponential(metric: &Metric, point: &ExponentialHistogramDataPoint) -> Result
         offset,
         counts,
     };
-    finished(Reading { start, time, buckets, sum: point.sum, min: point.min, max: point.max, factor })
+    finished(Reading { start, time, buckets, sum: point.sum, min: point.min, max: point.max, factor }, false)
 }
 
-/// Checks what only shows when cells are made, so that a point is either taken whole or rejected.
-fn finished(reading: Reading) -> Result<Option<Reading>, Reason> {
+/// Checks what only shows when cells are made, so that a point is either taken whole or rejected. `own`: an agent's, which
+/// has checked what it read.
+fn finished(reading: Reading, own: bool) -> Result<Option<(Reading, Cells)>, Reason> {
     if reading.sum.is_some_and(|sum| !sum.is_finite())
         || [reading.min, reading.max].into_iter().flatten().any(f64::is_nan)
     {
         return Err(Reason::NotANumber);
     }
-    reading.cells()?;
-    Ok(Some(reading))
+    let cells = reading.cells()?;
+    if !own && reading.sum_us().is_some_and(|sum| !can_be_sum(&cells, sum)) {
+        return Err(Reason::Sum);
+    }
+    Ok(Some((reading, cells)))
+}
+
+/// Part of a sum by which rounding may move it: senders add up millions of floats, some of them in 32 bits.
+const SUM_SLACK: f64 = 1e-4;
+
+/// Whether values in these cells can add up to `sum`. One that is too small has negative values in it, and one that is too
+/// large values that the buckets don't have: a clock that was set, a time of 0 that was taken for the start.
+fn can_be_sum(cells: &Cells, sum: f64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "compared with a tolerance")]
+    let total = |edge: fn(&Cell) -> f64| cells.as_slice().iter().map(|cell| edge(cell) * cell.n as f64).sum::<f64>();
+    let (least, most) = (total(|cell| cell.lo), total(|cell| cell.hi));
+    let slack = SUM_SLACK * least.max(sum.abs());
+    sum >= least - slack && sum <= most + slack
 }
 
 fn factor(metric: &Metric) -> Result<f64, Reason> {
-    let factor = names::microseconds_in(&metric.unit).ok_or(Reason::HistogramUnit)?;
-    if metric.name == names::LATENCY && metric.unit != "us" { Err(Reason::Shape) } else { Ok(factor) }
+    if metric.name == names::LATENCY && metric.unit != "us" {
+        return Err(Reason::Shape);
+    }
+    semantics::factor(&metric.name, &metric.unit).ok_or(Reason::HistogramUnit)
 }
 
 fn check_count<'a>(counts: impl ExactSizeIterator<Item = &'a u64>, zero: u64, count: u64) -> Result<(), Reason> {

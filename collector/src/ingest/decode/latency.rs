@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use contador_schemas::cells::Cells;
 use contador_schemas::names;
-use contador_schemas::rows::Latency;
-use contador_schemas::series::{series_id, window_of};
+use contador_schemas::rows::{Latency, Served};
+use contador_schemas::series::{series_id, total_id, window_of};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
 use uuid::Uuid;
@@ -16,17 +16,8 @@ use super::Origin;
 use super::attributes::Attributes;
 use super::histogram::{Read, Reading};
 use super::reject::{Reason, Rejected};
-
-/// Standard metrics, and what they time.
-const METRICS: &[(&str, &str)] = &[
-    ("http.server.request.duration", "request_duration"),
-    ("http.server.duration", "request_duration"),
-    ("rpc.server.duration", "request_duration"),
-    ("rpc.server.call.duration", "request_duration"),
-    ("gen_ai.server.request.duration", "request_duration"),
-    ("gen_ai.server.time_to_first_token", "time_to_first_token"),
-    ("gen_ai.server.time_per_output_token", "time_per_output_token"),
-];
+use super::semantics;
+use super::value::Number;
 
 /// Attribute that keeps the sender's name of a metric that is stored under a shorter one.
 const ORIGINAL_NAME: &str = "otel.metric.name";
@@ -50,6 +41,19 @@ fn names_replica(name: &str) -> bool {
         || name.starts_with("k8s.pod.")
 }
 
+/// Labels of inference servers that name the model.
+const SERVER_MODELS: &[&str] = &["model_name", "model", "model_id"];
+
+/// Attributes of the metric `metric` that name the replica, since the metric is one of a server: its address, or which of
+/// its engines.
+fn names_part_of_server(metric: &str, name: &str) -> bool {
+    match name {
+        "server.address" | "server.port" => metric.starts_with("gen_ai.server."),
+        "engine" | "instance" | "worker_id" | "replica" => semantics::is_server(metric),
+        _ => false,
+    }
+}
+
 /// All columns of a latency row that say what was measured, and by whom.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Identity {
@@ -58,6 +62,43 @@ pub struct Identity {
     censored: bool,
     /// Whether the sender says that the source began again.
     reset: bool,
+    /// Set when the values are numbers of tokens, and no times.
+    tokens: Option<Tokens>,
+}
+
+/// Which tokens were counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tokens {
+    Input,
+    Output,
+}
+
+impl Tokens {
+    fn of(point: Attributes<'_>) -> Result<Self, Reason> {
+        match point.get(names::TOKEN_TYPE).as_deref() {
+            Some("input") => Ok(Self::Input),
+            // Completion tokens, by the name of older conventions.
+            Some("output" | "completion") => Ok(Self::Output),
+            _ => Err(Reason::Attribute),
+        }
+    }
+
+    /// What a row of such numbers says of what was served.
+    fn served(self, row: &Latency) -> Result<Served, Reason> {
+        let tokens = if row.count == 0 { Some(0.0) } else { row.sum_us };
+        let tokens = Number::Double(tokens.ok_or(Reason::NoValue)?).u64(1)?;
+        let Latency { window, start_ts, ts, owner, simulated, count, .. } = *row;
+        // What of the series is no column of this table tells its rows apart all the same.
+        let source = total_id(row.series, row.source);
+        let served = Served { window, start_ts, ts, source, owner, simulated, ..Served::default() };
+        let [service, model, environment, node, device] =
+            [&row.service, &row.model, &row.environment, &row.node, &row.device].map(Clone::clone);
+        let served = Served { service, model, environment, node, device, ..served };
+        Ok(match self {
+            Self::Input => Served { input_tokens: Some(tokens), ..served },
+            Self::Output => Served { output_tokens: Some(tokens), requests: Some(count), ..served },
+        })
+    }
 }
 
 /// A running total, not yet an increase.
@@ -74,7 +115,7 @@ pub struct Running {
 /// Latencies of one request.
 #[derive(Default)]
 pub(super) struct Latencies {
-    rows: Vec<(Latency, String)>,
+    rows: Vec<(Latency, String, Option<Tokens>)>,
     running: Vec<Running>,
 }
 
@@ -112,25 +153,39 @@ impl Identity {
         }
         row.metric = if name == names::LATENCY {
             attributes.remove(names::LATENCY_METRIC).ok_or(Reason::Attribute)?.into_owned()
-        } else if let Some((_, short)) = METRICS.iter().find(|(known, _)| *known == name) {
+        } else if let Some(short) = semantics::times(name) {
             attributes.insert(ORIGINAL_NAME, Cow::Borrowed(name));
-            (*short).to_owned()
+            short.to_owned()
         } else {
             name.to_owned()
         };
         row.model = take_first(&mut attributes, MODELS);
+        if row.model.is_empty() && semantics::is_server(name) {
+            row.model = take_first(&mut attributes, SERVER_MODELS);
+        }
         row.route = route(&mut attributes);
-        let replica: Vec<&str> = attributes.keys().copied().filter(|name| names_replica(name)).collect();
+        let is_replica = |known: &&str| names_replica(known) || names_part_of_server(name, known);
+        let replica: Vec<&str> = attributes.keys().copied().filter(is_replica).collect();
         for name in replica {
             if let Some(value) = attributes.remove(name) {
                 source.insert(name, value);
             }
         }
         // The values of aborted requests are rows of their own, beside those of the same replica.
-        let (censored, reset) = (point.is_true(names::LATENCY_CENSORED), point.is_true(names::LATENCY_RESET));
+        let stranger = name != names::LATENCY && names::metric(name).is_none();
+        let aborted = stranger && name != semantics::TOKENS && semantics::aborted(point);
+        let censored = aborted || point.is_true(names::LATENCY_CENSORED);
+        let reset = point.is_true(names::LATENCY_RESET);
         attributes.remove(names::LATENCY_RESET);
-        if let Some(told) = attributes.remove(names::LATENCY_CENSORED).filter(|_| censored) {
-            source.insert(names::LATENCY_CENSORED, told);
+        attributes.remove(names::LATENCY_CENSORED);
+        if censored {
+            source.insert(names::LATENCY_CENSORED, Cow::Borrowed("true"));
+        }
+        // The tokens of prompts and of answers are series of their own.
+        let tokens = if name == semantics::TOKENS { Some(Tokens::of(point)?) } else { None };
+        if tokens.is_some() {
+            attributes.remove(names::TOKEN_TYPE);
+            row.metric.push_str(if tokens == Some(Tokens::Input) { ".input" } else { ".output" });
         }
         if !origin.scope.is_empty() {
             source.insert("otel.scope.name", Cow::Borrowed(origin.scope));
@@ -147,7 +202,7 @@ impl Identity {
             (names::OWNER_ID, owner.as_str()),
         ]));
         row.attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect();
-        Ok(Self { row, censored, reset })
+        Ok(Self { row, censored, reset, tokens })
     }
 
     /// The columns, without times and values.
@@ -164,6 +219,19 @@ impl Identity {
     /// Which running total this is: series and source.
     pub fn key(&self) -> (Uuid, Uuid) {
         (self.row.series, self.row.source)
+    }
+
+    /// The id of that running total.
+    pub(in crate::ingest) fn total(&self) -> Uuid {
+        total_id(self.row.series, self.row.source)
+    }
+
+    /// What `row`, when its values are numbers of tokens, says of what was served; `None` when they are times.
+    ///
+    /// # Errors
+    /// [`Reason::NoValue`] without a sum.
+    pub fn served(&self, row: &Latency) -> Option<Result<Served, Reason>> {
+        self.tokens.map(|kind| kind.served(row))
     }
 
     /// A row of `cells` that cover the time from `start` to `end`, Unix nanoseconds. Of values that are lower bounds nothing
@@ -221,15 +289,17 @@ impl Latencies {
         temporality: i32,
         read: Read,
     ) -> Result<(), Reason> {
-        let Some(reading) = read.0? else { return Ok(()) };
+        let Some((reading, cells)) = read.0? else { return Ok(()) };
         let identity = Identity::of(origin, &metric.name, attributes)?;
+        if identity.tokens.is_some() && reading.sum.is_none() {
+            return Err(Reason::NoValue);
+        }
         match AggregationTemporality::try_from(temporality) {
             Ok(AggregationTemporality::Delta) => {
-                let cells = reading.cells()?;
                 if cells.count() > 0 {
                     let start = reading.start.unwrap_or(reading.time);
                     let row = identity.row(start, reading.time, &cells, reading.sum_us())?;
-                    self.rows.push((row, metric.name.clone()));
+                    self.rows.push((row, metric.name.clone(), identity.tokens));
                 }
             }
             Ok(AggregationTemporality::Cumulative) => {
@@ -242,9 +312,9 @@ impl Latencies {
     }
 
     /// The rows, one for each series, source and end: of several, the one with the most values.
-    pub(super) fn finish(mut self, rejected: &mut Rejected) -> (Vec<Latency>, Vec<Running>) {
+    pub(super) fn finish(mut self, rejected: &mut Rejected) -> (Vec<Latency>, Vec<Served>, Vec<Running>) {
         let key = |row: &Latency| (row.series, row.source, row.ts);
-        self.rows.sort_by(|(left, _), (right, _)| {
+        self.rows.sort_by(|(left, ..), (right, ..)| {
             key(left)
                 .cmp(&key(right))
                 .then_with(|| right.count.cmp(&left.count))
@@ -253,13 +323,21 @@ impl Latencies {
                 .then_with(|| right.hi.partial_cmp(&left.hi).unwrap_or(std::cmp::Ordering::Equal))
                 .then_with(|| right.sum_us.partial_cmp(&left.sum_us).unwrap_or(std::cmp::Ordering::Equal))
         });
-        self.rows.dedup_by(|(later, name), (kept, _)| {
+        self.rows.dedup_by(|(later, name, _), (kept, ..)| {
             let same = key(later) == key(kept);
             if same && later != kept {
                 rejected.add(Reason::Conflicting, 1, name);
             }
             same
         });
-        (self.rows.into_iter().map(|(row, _)| row).collect(), self.running)
+        let (mut rows, mut served) = (Vec::with_capacity(self.rows.len()), Vec::new());
+        for (row, name, tokens) in self.rows {
+            match tokens.map(|kind| kind.served(&row)) {
+                None => rows.push(row),
+                Some(Ok(told)) => served.push(told),
+                Some(Err(reason)) => rejected.add(reason, 1, &name),
+            }
+        }
+        (rows, served, self.running)
     }
 }

@@ -4,7 +4,7 @@
 //! put together to one row from several points: [`gpu`], [`storage`] and [`node`] samples by device and instant (the
 //! registry tells which of their [`columns`] a point fills),
 //! [`ledger`] rows by device, owner and minute; [`info`] points are rows by themselves. Histograms of a time
-//! ([`histogram`]) get an identity in [`latency`]; running totals among them go on to [`super::cumulative`]. What was [`served`] is a row by service, owner and interval. Every other
+//! ([`histogram`]) get an identity in [`latency`], by what [`semantics`] knows of names and attributes; running totals among them go on to [`super::cumulative`]. What was [`served`] is a row by service, owner and interval. Every other
 //! number is a row of [`generic`]. The order of points never matters, nor how resources and scopes divide them. Points
 //! that can't be true, or have a time that [`clock`] doesn't allow, are counted by [`reject`]'s reasons; [`value`] and [`attributes`] read what a point consists of.
 
@@ -19,6 +19,7 @@ pub mod latency;
 mod ledger;
 mod node;
 pub mod reject;
+mod semantics;
 mod served;
 mod storage;
 #[cfg(test)]
@@ -156,7 +157,7 @@ impl Walk {
                 self.points += histogram.data_points.len() as u64;
                 let temporality = histogram.aggregation_temporality;
                 for point in &histogram.data_points {
-                    let read = histogram::Read::explicit(metric, point).at(self.clock);
+                    let read = histogram::Read::explicit(metric, point).at(self.clock, &metric.name);
                     self.latency.add(origin, metric, &point.attributes, temporality, read, &mut self.rejected);
                 }
             }
@@ -164,7 +165,7 @@ impl Walk {
                 self.points += histogram.data_points.len() as u64;
                 let temporality = histogram.aggregation_temporality;
                 for point in &histogram.data_points {
-                    let read = histogram::Read::exponential(metric, point).at(self.clock);
+                    let read = histogram::Read::exponential(metric, point).at(self.clock, &metric.name);
                     self.latency.add(origin, metric, &point.attributes, temporality, read, &mut self.rejected);
                 }
             }
@@ -225,7 +226,9 @@ impl Walk {
     fn finish(mut self) -> Decoded {
         let rejected = &mut self.rejected;
         let (owners, devices, events) = self.info.finish();
-        let (latency, running) = self.latency.finish(rejected);
+        let (latency, tokens, running) = self.latency.finish(rejected);
+        let mut served = self.served.finish();
+        served.extend(tokens);
         let rows = Rows {
             gpu: self.gpu.finish(),
             storage: self.storage.finish(),
@@ -236,7 +239,8 @@ impl Walk {
             devices,
             events,
             latency,
-            served: self.served.finish(),
+            totals: Vec::new(),
+            served,
         };
         Decoded { rows, running, rejected: self.rejected, points: self.points }
     }

@@ -46,6 +46,7 @@ reasons! {
     HistogramUnit "histogram_unit" "expected a unit of time: ns, us, ms, s, min or h"
     Buckets "buckets" "expected bounds that rise, one count more than bounds, and at most 131072 buckets"
     Torn "torn" "expected a count that is the sum of the buckets"
+    Sum "implausible_sum" "expected a sum that values in these buckets can have"
     NegativeRange "negative_range" "expected latencies that are not negative"
     OutOfOrder "out_of_order" "expected a running total in the order of time: a later point counts less, or is of a later run"
     SeriesLimit "series_limit" "expected fewer cumulative series than the configured limit"

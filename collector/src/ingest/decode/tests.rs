@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod latencies;
 mod samples;
 
 const T: u64 = 1_700_000_040_000_000_000;
@@ -414,9 +415,10 @@ fn merged(sent: Vec<Sent>) -> ExportMetricsServiceRequest {
 /// What the writer will be told, running totals included.
 async fn rows(request: &ExportMetricsServiceRequest) -> (Rows, Rejected) {
     let mut decoded = decode(request);
-    let memory = crate::ingest::cumulative::Memory::new(100, 1);
-    let increases = memory.increases(decoded.running, std::time::Duration::MAX, &mut decoded.rejected).await;
-    decoded.rows.latency.extend(increases.rows);
+    let memory = crate::ingest::cumulative::Memory::new(100);
+    let mut work = memory.hold(decoded.running, &mut decoded.rejected).await;
+    work.take(crate::ingest::cumulative::Stored::default(), i64::try_from(T).unwrap(), &mut decoded.rejected);
+    decoded.rows.latency.extend(work.rows());
     (decoded.rows, decoded.rejected)
 }
 

@@ -7,9 +7,11 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use prost::Message as _;
+use serde_json::json;
 use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use super::read::Media;
 use crate::ingest::{Outcome, Refusal};
 
 /// The body of a success.
@@ -32,24 +34,48 @@ pub(super) fn status(refusal: &Refusal, retry_after: Duration) -> tonic::Status 
 }
 
 /// The same by HTTP.
-pub(super) fn refused(refusal: &Refusal, retry_after: Duration) -> Response {
+pub(super) fn refused(media: Media, refusal: &Refusal, retry_after: Duration) -> Response {
     let (code, grpc) = match refusal {
         Refusal::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
         Refusal::Overloaded(_) => (StatusCode::TOO_MANY_REQUESTS, Code::ResourceExhausted),
     };
-    let mut response = error(code, grpc, refusal.to_string());
+    let mut response = error(media, code, grpc, refusal.to_string());
     let seconds = retry_after.as_secs().max(1);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
 
-/// An answer with a protobuf `Status` as its body.
-pub(super) fn error(code: StatusCode, grpc: Code, message: String) -> Response {
-    let status = tonic_types::Status { code: grpc as i32, message, details: Vec::new() };
-    protobuf(code, status.encode_to_vec())
+/// An answer with a `Status` as its body.
+pub(super) fn error(media: Media, code: StatusCode, grpc: Code, message: String) -> Response {
+    let body = match media {
+        Media::Protobuf => tonic_types::Status { code: grpc as i32, message, details: Vec::new() }.encode_to_vec(),
+        Media::Json => text(&json!({"code": grpc as i32, "message": message})),
+    };
+    of(media, code, body)
 }
 
-/// An answer with a protobuf body.
-pub(super) fn protobuf(code: StatusCode, body: Vec<u8>) -> Response {
-    (code, [(header::CONTENT_TYPE, "application/x-protobuf")], body).into_response()
+/// The answer of a success.
+pub(super) fn success(media: Media, response: &ExportMetricsServiceResponse) -> Response {
+    let body = match (media, &response.partial_success) {
+        (Media::Protobuf, _) => response.encode_to_vec(),
+        (Media::Json, None) => text(&json!({})),
+        // A number of 64 bits is a string in protobuf's JSON.
+        (Media::Json, Some(partial)) => text(&json!({"partialSuccess": {
+            "rejectedDataPoints": partial.rejected_data_points.to_string(),
+            "errorMessage": partial.error_message,
+        }})),
+    };
+    of(media, StatusCode::OK, body)
+}
+
+fn text(value: &serde_json::Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+fn of(media: Media, code: StatusCode, body: Vec<u8>) -> Response {
+    let content_type = match media {
+        Media::Protobuf => "application/x-protobuf",
+        Media::Json => "application/json",
+    };
+    (code, [(header::CONTENT_TYPE, content_type)], body).into_response()
 }

@@ -22,7 +22,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Code, Status};
 
 use super::answer;
-use super::read::{self, Encoding, Fault};
+use super::read::{self, Encoding, Fault, Media};
 use crate::ingest::{Held, Pipeline};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
@@ -101,7 +101,7 @@ impl Service {
             (1, Encoding::Gzip | Encoding::Zstd) => encoding,
             _ => return Err(malformed("a compressed message without grpc-encoding")),
         };
-        read::request(message, encoding, held).await
+        read::request(message, Media::Protobuf, encoding, held).await
     }
 }
 

@@ -1,11 +1,12 @@
 //! Requests in, answers out. [`grpc`] and [`http`] share the pipeline, [`read`], which makes a request of a body within
-//! bounds of time and memory ([`cost`] tells the memory before it is taken), and [`answer`], which says the same outcome
-//! in both protocols.
+//! bounds of time and memory ([`json`] makes protobuf of JSON, [`cost`] tells the memory before it is taken), and
+//! [`answer`], which says the same outcome in both protocols.
 
 mod answer;
 mod cost;
 pub mod grpc;
 pub mod http;
+pub mod json;
 mod read;
 
 /// Most bytes of one request after decompression. OTLP recommends 64 MiB.

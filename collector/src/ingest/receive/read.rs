@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
-use super::{MOST_BYTES, cost};
+use super::{MOST_BYTES, cost, json};
 use crate::ingest::Refusal;
 use crate::ingest::room::{Held, NoRoom};
 
@@ -28,6 +28,13 @@ pub(super) enum Encoding {
     Identity,
     Gzip,
     Zstd,
+}
+
+/// How a message is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Media {
+    Protobuf,
+    Json,
 }
 
 /// Why a body is no request.
@@ -102,19 +109,25 @@ where
 /// The request that `message` is, for which `held` holds memory from then on.
 pub(super) async fn request(
     message: Bytes,
+    media: Media,
     encoding: Encoding,
     mut held: Held,
 ) -> Result<(ExportMetricsServiceRequest, Held), Fault> {
     if message.len() < LARGE && matches!(encoding, Encoding::Identity) {
-        return parse(message, encoding, &mut held).map(|request| (request, held));
+        return parse(message, media, encoding, &mut held).map(|request| (request, held));
     }
     let parsed =
-        tokio::task::spawn_blocking(move || parse(message, encoding, &mut held).map(|request| (request, held)));
+        tokio::task::spawn_blocking(move || parse(message, media, encoding, &mut held).map(|request| (request, held)));
     let parsed = parsed.await;
     parsed.unwrap_or_else(|error| Err(Fault::Refused(Refusal::Unavailable(format!("decoding: {error}")))))
 }
 
-fn parse(message: Bytes, encoding: Encoding, held: &mut Held) -> Result<ExportMetricsServiceRequest, Fault> {
+fn parse(
+    message: Bytes,
+    media: Media,
+    encoding: Encoding,
+    held: &mut Held,
+) -> Result<ExportMetricsServiceRequest, Fault> {
     let malformed = |error: std::io::Error| Fault::Malformed(format!("body: {error}"));
     let plain = match encoding {
         Encoding::Identity => message,
@@ -130,6 +143,10 @@ fn parse(message: Bytes, encoding: Encoding, held: &mut Held) -> Result<ExportMe
     if plain.len() > MOST_BYTES {
         return Err(too_large());
     }
+    let plain = match media {
+        Media::Protobuf => plain,
+        Media::Json => from_json(plain, held)?,
+    };
     let expected = "expected an ExportMetricsServiceRequest";
     let cost = cost::of(&plain).ok_or_else(|| Fault::Malformed(format!("body: no protobuf message, {expected}")))?;
     held.set(plain.len().saturating_add(cost))?;
@@ -137,6 +154,18 @@ fn parse(message: Bytes, encoding: Encoding, held: &mut Held) -> Result<ExportMe
         .map_err(|error| Fault::Malformed(format!("body: {error}, {expected}")))?;
     held.set(cost)?;
     Ok(request)
+}
+
+/// The protobuf message that `text` says, for which memory is held beside the text's as it grows.
+fn from_json(text: Bytes, held: &mut Held) -> Result<Bytes, Fault> {
+    // The parser keeps aside at most as much as the text has: a string with escapes, or how deep it is in what it skips.
+    let before = 2 * text.len();
+    held.set(before)?;
+    let message = json::to_protobuf(&text, |bytes| held.set(before.saturating_add(bytes)));
+    message.map(Bytes::from).map_err(|fault| match fault {
+        json::Fault::Malformed(message) => Fault::Malformed(format!("body: {message}")),
+        json::Fault::NoRoom(none) => none.into(),
+    })
 }
 
 fn too_large() -> Fault {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clickhouse::Client;
 use contador_schemas::rows::{
-    Device, Event, GpuSample, Latency, LedgerRow, Metric, NodeSample, OwnerRow, Served, StorageSample,
+    Device, Event, GpuSample, Latency, LatencyTotal, LedgerRow, Metric, NodeSample, OwnerRow, Served, StorageSample,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -72,6 +72,17 @@ pub struct DeadLetters {
     pub message: String,
 }
 
+impl DeadLetters {
+    /// Adds those of another write.
+    pub fn add(&mut self, other: Self) {
+        if self.rows == 0 {
+            *self = other;
+        } else {
+            self.rows += other.rows;
+        }
+    }
+}
+
 /// What all batchers share.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
@@ -87,6 +98,7 @@ pub struct Writer {
     storage: Batcher<StorageSample>,
     node: Batcher<NodeSample>,
     latency: Batcher<Latency>,
+    totals: Batcher<LatencyTotal>,
     served: Batcher<Served>,
     ledger: Batcher<LedgerRow>,
     owners: Batcher<OwnerRow>,
@@ -111,6 +123,7 @@ impl Writer {
             storage: Batcher::start(&parts, tasks),
             node: Batcher::start(&parts, tasks),
             latency: Batcher::start(&parts, tasks),
+            totals: Batcher::start(&parts, tasks),
             served: Batcher::start(&parts, tasks),
             ledger: Batcher::start(&parts, tasks),
             owners: Batcher::start(&parts, tasks),
@@ -126,7 +139,7 @@ impl Writer {
     /// [`WriteError::Full`] when a table's queue has no room (nothing was written then), [`WriteError::Failed`] when any
     /// table failed (rows of other tables may be written; writing them again is harmless).
     pub async fn write(&self, rows: Rows) -> Result<DeadLetters, WriteError> {
-        let Rows { gpu, storage, node, latency, served, ledger, owners, devices, events, metrics } = rows;
+        let Rows { gpu, storage, node, latency, totals, served, ledger, owners, devices, events, metrics } = rows;
         // First a place in every queue, so that a request is either queued whole or not at all.
         let places = (
             self.gpu.reserve(gpu)?,
@@ -139,6 +152,7 @@ impl Writer {
             self.events.reserve(events)?,
             self.metrics.reserve(metrics)?,
             self.served.reserve(served)?,
+            self.totals.reserve(totals)?,
         );
         let tickets = [
             places.0.map(Reserved::send),
@@ -151,14 +165,13 @@ impl Writer {
             places.7.map(Reserved::send),
             places.8.map(Reserved::send),
             places.9.map(Reserved::send),
+            places.10.map(Reserved::send),
         ];
         let mut dead = DeadLetters::default();
         let mut failed = None;
         for ticket in tickets.into_iter().flatten() {
             match Ticket::answer(ticket).await {
-                Ok(letters) if letters.rows > 0 && dead.rows > 0 => dead.rows += letters.rows,
-                Ok(letters) if letters.rows > 0 => dead = letters,
-                Ok(_) => {}
+                Ok(letters) => dead.add(letters),
                 Err(error) => failed = Some(error),
             }
         }

@@ -1,0 +1,164 @@
+//! Aborted requests: they would have taken longer, nobody knows how long.
+//!
+//! A server that counts them beside its histogram adds `n` values to it of which nothing is known. One whose histogram holds
+//! them, too, with the time until they were aborted, has `n` values too many that are too short; which ones is not said. The
+//! `n` lowest are taken out then, and `n` unknown ones put in their place: no quantile's upper end is too low that way,
+//! whichever they were.
+
+use contador_schemas::cells::{Cell, Cells};
+use serde::{Deserialize, Serialize};
+
+use super::presets::{Identity, Preset};
+use super::taken::Increase;
+
+/// What requests as a whole took.
+pub(super) const REQUESTS: &str = "request_duration";
+
+/// Aborted requests of one source.
+#[derive(Clone, Debug)]
+pub(super) struct Aborted {
+    pub preset: Option<Preset>,
+    pub identity: Identity,
+    pub n: u64,
+    pub start_ns: u64,
+    /// Whether the histogram holds them, too.
+    pub inside: bool,
+}
+
+/// Puts `aborted` among the latencies of their kind, which are `requests`: the preset and position of each.
+pub(super) fn censor(
+    latencies: &mut Vec<Increase>,
+    requests: &[(Option<Preset>, usize)],
+    aborted: &Aborted,
+    end_ns: u64,
+) {
+    let Aborted { preset, identity, mut n, start_ns, inside } = aborted.clone();
+    let mut rows: Vec<Increase> = Vec::new();
+    if inside {
+        let alike = |latencies: &[Increase], place: usize| {
+            latencies.get(place).is_some_and(|latency| latency.model == identity.model)
+        };
+        let own = |latencies: &[Increase], place: usize| {
+            latencies.get(place).is_some_and(|latency| latency.source == identity.source)
+        };
+        let mut places: Vec<usize> = requests
+            .iter()
+            .filter(|(of, place)| *of == preset && alike(latencies, *place))
+            .map(|(_, place)| *place)
+            .collect();
+        places.sort_by_key(|&place| !own(latencies, place));
+        for place in places {
+            let Some(latency) = latencies.get_mut(place) else { continue };
+            let moved = take_lowest(latency, n);
+            if moved > 0 {
+                n -= moved;
+                rows.extend(unknown(latency.clone(), moved));
+            }
+        }
+    }
+    if n > 0 {
+        let Identity { model, route, attributes, source } = identity;
+        let metric = REQUESTS.to_owned();
+        let bare = Increase {
+            metric,
+            model,
+            route,
+            attributes,
+            source,
+            cells: Cells::default(),
+            sum_us: None,
+            start_ns: start_ns.min(end_ns),
+            end_ns,
+            reset: false,
+            censored: true,
+        };
+        rows.extend(unknown(bare, n));
+    }
+    for row in rows {
+        let same = |other: &&mut Increase| {
+            other.censored
+                && (&other.metric, &other.model, &other.route, &other.attributes, &other.source)
+                    == (&row.metric, &row.model, &row.route, &row.attributes, &row.source)
+        };
+        match latencies.iter_mut().find(same) {
+            Some(other) => {
+                // The counts of one scrape fit.
+                let _ = other.cells.merge(&row.cells);
+                other.start_ns = other.start_ns.min(row.start_ns);
+            }
+            None => latencies.push(row),
+        }
+    }
+}
+
+/// Takes the `n` lowest values out, as far as there are; how many these were.
+fn take_lowest(latency: &mut Increase, n: u64) -> u64 {
+    let mut left = n;
+    let kept = latency.cells.as_slice().iter().map(|cell| {
+        let taken = cell.n.min(left);
+        left -= taken;
+        Cell { n: cell.n - taken, ..*cell }
+    });
+    let kept = Cells::new(kept.collect::<Vec<_>>()).unwrap_or_default();
+    let taken = latency.cells.count() - kept.count();
+    if taken > 0 {
+        latency.cells = kept;
+        latency.sum_us = None;
+    }
+    taken
+}
+
+/// `n` values of which nothing is known.
+fn unknown(like: Increase, n: u64) -> Option<Increase> {
+    let cells = Cells::new([Cell { lo: 0.0, hi: f64::INFINITY, n }]).ok()?;
+    Some(Increase { cells, sum_us: None, reset: false, censored: true, ..like })
+}
+
+/// Requests that are counted nowhere when they are aborted: those that got a first token, and neither ended nor are open.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Unseen {
+    started: u64,
+    finished: u64,
+    /// At least so many had been aborted.
+    least: i64,
+    /// So many are counted.
+    counted: i64,
+    at_ns: u64,
+}
+
+/// Totals of one page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Open {
+    /// Requests that got a first token.
+    pub started: u64,
+    /// Requests that ended.
+    pub finished: u64,
+    /// Requests that run or wait: perhaps without a first token yet.
+    pub open: u64,
+    /// Whether the requests that ended are counted from a start that was watched.
+    pub whole: bool,
+}
+
+impl Unseen {
+    /// What a page tells, and how many more were aborted, since when. They are only counted when two scrapes agree, since a
+    /// page can be read while a request ends.
+    pub fn next(before: Option<&Self>, now: Open, at_ns: u64) -> (Self, Option<(u64, u64)>) {
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let Open { started, finished, open, whole } = now;
+        let missing = signed(started).saturating_sub(signed(finished));
+        let least = missing.saturating_sub(signed(open));
+        let mut unseen = Self { started, finished, least, counted: 0, at_ns };
+        let Some(before) = before else {
+            // Any of those that are missing may have been aborted before.
+            unseen.counted = if whole { 0 } else { missing.max(0) };
+            return (unseen, None);
+        };
+        if whole || started < before.started || finished < before.finished {
+            return (unseen, None);
+        }
+        let surely = least.min(before.least);
+        unseen.counted = before.counted.max(surely);
+        let more = u64::try_from(unseen.counted - before.counted).ok().filter(|more| *more > 0);
+        (unseen, more.map(|more| (more, before.at_ns.min(at_ns))))
+    }
+}

@@ -1,0 +1,183 @@
+//! Which meaning a sample has, by its name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use contador_schemas::names;
+
+use super::labels::{Identity, Labels};
+use super::tables::{Counted, TABLES, Table};
+use super::{Custom, Preset, RulesError};
+use crate::scrape::text::Label;
+
+/// Most series that one server may have, unless it is said otherwise.
+pub const MOST_SERIES: usize = 4_096;
+
+/// What families mean: of presets, and of histograms that a user names.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Most series of one server that are remembered.
+    pub most_series: usize,
+    timed: HashMap<String, Arc<Meaning<Timed>>>,
+    /// By their names without `_total`.
+    counted: HashMap<String, Counters>,
+}
+
+/// What a family means.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Meaning<M> {
+    /// `None` when a user has named it.
+    pub preset: Option<Preset>,
+    /// Whether it is of a preset that stands before engines.
+    pub front: bool,
+    /// What it is.
+    pub what: M,
+    labels: Labels,
+}
+
+/// What a counter's samples mean.
+pub(in super::super) type Counters = Arc<Meaning<Vec<Counted>>>;
+
+/// A family of times.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Timed {
+    /// What it times.
+    pub metric: String,
+    /// Microseconds in its unit.
+    pub factor: f64,
+    /// The family that says the same and goes before it; its counter, for a mean.
+    pub shape: Shape,
+}
+
+/// How times are told.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in super::super) enum Shape {
+    /// By buckets.
+    Histogram,
+    /// By buckets, unless the page has this other family.
+    Older(String),
+    /// Only how many there were, and their sum.
+    Summary,
+    /// Their sum is this counter; how many there were is told by another one, of this name.
+    Mean(String),
+}
+
+/// Which part of its family a sample is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in super::super) enum Part {
+    /// A bucket.
+    Bucket,
+    /// The sum of the values.
+    Sum,
+    /// Their number.
+    Count,
+    /// Since when they are counted, in Unix seconds.
+    Created,
+    /// A counter's value, or a summary's quantile.
+    Value,
+}
+
+impl<M> Meaning<M> {
+    /// What the labels of a sample say.
+    pub fn identity(&self, labels: &[Label<'_>]) -> Identity {
+        self.labels.identity(labels)
+    }
+}
+
+impl Rules {
+    /// The rules of `presets` ([`Preset::ALL`] lets a page's families tell which it has) and of `custom` histograms.
+    ///
+    /// # Errors
+    /// [`RulesError`].
+    pub fn new(presets: &[Preset], custom: &[Custom]) -> Result<Self, RulesError> {
+        let mut rules = Self { most_series: MOST_SERIES, timed: HashMap::new(), counted: HashMap::new() };
+        for table in TABLES.iter().filter(|table| presets.contains(&table.preset)) {
+            for prefix in table.prefixes {
+                rules.learn(table, prefix);
+            }
+        }
+        let mut named: Vec<&str> = Vec::new();
+        for rule in custom {
+            if named.contains(&&*rule.family) {
+                return Err(RulesError::Twice(rule.family.clone()));
+            }
+            named.push(&rule.family);
+            rules.name(rule)?;
+        }
+        Ok(rules)
+    }
+
+    fn learn(&mut self, table: &Table, prefix: &str) {
+        let full = |name: &str| format!("{prefix}{name}");
+        let histograms = table.histograms.iter().map(|timing| (timing, Shape::Histogram));
+        let older = table.older.iter().map(|(timing, newer)| (timing, Shape::Older(full(newer))));
+        let summaries = table.summaries.iter().map(|timing| (timing, Shape::Summary));
+        let means = table.means.iter().map(|(timing, counter)| (timing, Shape::Mean(full(counter))));
+        for (&(name, metric, factor), shape) in histograms.chain(older).chain(summaries).chain(means) {
+            let what = Timed { metric: metric.to_owned(), factor, shape };
+            self.timed.insert(full(name), Arc::new(Meaning::of(table, what)));
+        }
+        for counter in table.counters {
+            let same: Vec<Counted> =
+                table.counters.iter().filter(|other| other.name == counter.name).copied().collect();
+            self.counted.insert(full(counter.name), Arc::new(Meaning::of(table, same)));
+        }
+    }
+
+    fn name(&mut self, rule: &Custom) -> Result<(), RulesError> {
+        let Custom { family, metric, unit, model, route, source } = rule;
+        let blank = |character: char| character.is_whitespace() || "{}\"#".contains(character);
+        if family.is_empty() || family.contains(blank) || family.ends_with("_bucket") {
+            return Err(RulesError::Family(family.clone()));
+        }
+        let unit = if unit.is_empty() { unit_of(family) } else { unit };
+        let factor = names::microseconds_in(unit)
+            .ok_or_else(|| RulesError::Unit { family: family.clone(), unit: unit.to_owned() })?;
+        let metric = if metric.is_empty() { family } else { metric };
+        let what = Timed { metric: metric.clone(), factor, shape: Shape::Histogram };
+        let meaning = Meaning { preset: None, front: false, what, labels: Labels::new(model, route, source) };
+        self.timed.insert(family.clone(), Arc::new(meaning));
+        Ok(())
+    }
+
+    /// The family of times that a sample of this name belongs to, by its name, and as which part.
+    pub(in super::super) fn timed<'n>(&self, name: &'n str) -> Option<(&'n str, &Arc<Meaning<Timed>>, Part)> {
+        let parts =
+            [("_bucket", Part::Bucket), ("_sum", Part::Sum), ("_count", Part::Count), ("_created", Part::Created)];
+        let stem = parts.into_iter().find_map(|(ending, part)| Some((name.strip_suffix(ending)?, part)));
+        let (family, part) = match stem {
+            Some(known) if self.timed.contains_key(known.0) => known,
+            // Counters of time may end in _total.
+            _ => (name.strip_suffix("_total").unwrap_or(name), Part::Value),
+        };
+        self.timed.get(family).map(|meaning| (family, meaning, part))
+    }
+
+    /// The counter that a sample of this name is, without `_total`.
+    pub(in super::super) fn counted<'n>(&self, name: &'n str) -> Option<(&'n str, &Counters, Part)> {
+        let endings = [("", Part::Value), ("_total", Part::Value), ("_created", Part::Created)];
+        endings.into_iter().find_map(|(ending, part)| {
+            let family = name.strip_suffix(ending)?;
+            self.counted.get(family).map(|meaning| (family, meaning, part))
+        })
+    }
+}
+
+impl<M> Meaning<M> {
+    fn of(table: &Table, what: M) -> Self {
+        Self { preset: Some(table.preset), front: table.front, what, labels: Labels::default() }
+    }
+}
+
+/// The unit that the end of a family's name says.
+fn unit_of(family: &str) -> &'static str {
+    let endings = [
+        ("_milliseconds", "ms"),
+        ("_ms", "ms"),
+        ("_microseconds", "us"),
+        ("_us", "us"),
+        ("_nanoseconds", "ns"),
+        ("_ns", "ns"),
+    ];
+    endings.into_iter().find(|(ending, _)| family.ends_with(ending)).map_or("s", |(_, unit)| unit)
+}

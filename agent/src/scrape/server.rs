@@ -1,0 +1,245 @@
+//! What one server said, remembered from scrape to scrape.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::aborted::{Aborted, REQUESTS, Unseen};
+use super::memory::{Moment, Step, Total, exact, since};
+use super::presets::{Preset, Rules, Shape, What};
+use super::reading::read;
+use super::series::{Role, Series, gather};
+use super::taken::{Reason, Taken};
+use super::taking::Taking;
+use super::text::{self, Format, Page};
+
+/// The memory of one server. It can be kept on disk, and goes on after that as if nothing had been.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Server {
+    /// What started since then was watched from its start on, Unix nanoseconds.
+    watched_ns: u64,
+    /// The last page, Unix nanoseconds.
+    page_ns: Option<u64>,
+    /// Start of its process, Unix seconds.
+    #[serde(with = "exact")]
+    run_s: Option<f64>,
+    /// Whether it has shown an engine's families: a front's are those of a client, then.
+    engine: bool,
+    /// Whether series were forgotten: one that is new may not be.
+    forgotten: bool,
+    /// Families that the last page was not clear about.
+    unclear: BTreeSet<String>,
+    series: BTreeMap<String, Total>,
+    unseen: BTreeMap<String, Unseen>,
+}
+
+impl Server {
+    /// The memory of a server that is watched from `watched_since_ns` on (Unix nanoseconds). What it had counted before is a
+    /// base line, and no traffic; what it counts from a start after that is.
+    pub fn new(watched_since_ns: u64) -> Self {
+        Self {
+            watched_ns: watched_since_ns,
+            page_ns: None,
+            run_s: None,
+            engine: false,
+            forgotten: false,
+            unclear: BTreeSet::new(),
+            series: BTreeMap::new(),
+            unseen: BTreeMap::new(),
+        }
+    }
+
+    /// How many series are remembered.
+    pub fn series(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Takes a page that was read at `at_ns` (Unix nanoseconds): what came since the last good one.
+    pub fn take(&mut self, text: &str, format: Format, at_ns: u64, rules: &Rules) -> Taken {
+        let mut taken = Taken::default();
+        let page = match text::parse(text, format) {
+            Ok(page) => page,
+            Err(error) => {
+                taken.drop(Reason::Page, 1);
+                taken.faults.push(error.to_string());
+                return taken;
+            }
+        };
+        taken.drop(Reason::Line, page.faulty_lines);
+        taken.faults = page.faults.iter().map(ToString::to_string).collect();
+        // Two rows of one source and instant would be one.
+        let at_ns = if self.page_ns == Some(at_ns) { at_ns + 1 } else { at_ns };
+        let run_s = run(&page);
+        let same_run = match (self.run_s, run_s) {
+            (Some(before), Some(now)) => (now - before).abs() <= 1.0,
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        let page_before_ns = self.page_ns.filter(|page| same_run && !self.forgotten && *page < at_ns);
+        let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns };
+        let found = gather(&page, rules);
+        let engines = [Preset::Vllm, Preset::Sglang, Preset::Tgi, Preset::TensorRtLlm];
+        let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
+        self.engine |= presets.iter().any(|preset| engines.contains(preset));
+        taken.presets = presets.into_iter().map(Preset::name).collect();
+        let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
+        let mut taking = Taking::new(taken, moment, uptime_s, self.engine);
+        let unclear = std::mem::take(&mut self.unclear);
+        for family in page.families.iter().filter(|family| family.spoiled) {
+            self.unclear.insert(family.name.strip_suffix("_total").unwrap_or(&family.name).to_owned());
+            let requests = rules.timed(&format!("{}_bucket", family.name)).map(|(_, meaning, _)| Arc::clone(meaning));
+            taking
+                .held
+                .extend(requests.filter(|meaning| meaning.what.metric == REQUESTS).and_then(|meaning| meaning.preset));
+        }
+        self.all(&found, &unclear, rules.most_series, &mut taking);
+        (self.page_ns, self.run_s) = (Some(at_ns), run_s);
+        self.unseen(rules.most_series, &mut taking);
+        taking.close()
+    }
+
+    /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page
+    /// before was not clear about.
+    fn all(&mut self, found: &[Series<'_, '_>], unclear: &BTreeSet<String>, most_series: usize, taking: &mut Taking) {
+        let keys: Vec<Option<String>> = found.iter().map(Series::key).collect();
+        for key in keys.iter().flatten() {
+            if let Some(total) = self.series.get_mut(key) {
+                total.seen_ns = taking.moment.at_ns;
+            }
+        }
+        let families: BTreeSet<&str> = found.iter().map(|series| series.family).collect();
+        let summaries: BTreeSet<&str> = found.iter().filter_map(Series::summary).collect();
+        for timed in [true, false] {
+            for (series, key) in found.iter().zip(&keys).filter(|(series, _)| series.timed().is_some() == timed) {
+                let told = match series.timed().map(|meaning| (&meaning.what.shape, &*meaning.what.metric)) {
+                    Some((Shape::Older(newer), _)) => families.contains(&**newer),
+                    Some((Shape::Mean(_), metric)) => summaries.contains(metric),
+                    _ => false,
+                };
+                match key {
+                    _ if told => {}
+                    Some(key) if self.series.contains_key(key) || self.has_room(most_series, taking) => {
+                        let clear = !unclear.contains(series.family);
+                        self.one(series, key, clear, found, taking);
+                    }
+                    _ => {
+                        taking.taken.drop(Reason::Series, 1);
+                        self.forgotten = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes one series. `clear`: the page before would have shown it, if it had been there.
+    fn one(&mut self, series: &Series<'_, '_>, key: &str, clear: bool, found: &[Series<'_, '_>], taking: &mut Taking) {
+        if series.spoiled {
+            return self.unclear(series, taking);
+        }
+        let reading = match read(series, series.counter(found)) {
+            Ok(reading) => reading,
+            Err(reason) => {
+                taking.taken.drop(reason, 1);
+                return self.unclear(series, taking);
+            }
+        };
+        if let Role::Counted(_, what @ (What::Running | What::Waiting)) = series.role {
+            return taking.open(series, what, reading.count());
+        }
+        // Aborted requests that the histogram holds can't be taken out of it while it tells nothing: both wait.
+        let inside = matches!(series.role, Role::Counted(_, What::AbortedInside));
+        if inside && series.preset().is_some_and(|preset| taking.held.contains(&preset)) {
+            return self.unclear(series, taking);
+        }
+        let page_before_ns = taking.moment.page_before_ns.filter(|_| clear && !self.forgotten);
+        let moment = Moment { page_before_ns, ..taking.moment };
+        let before = self.series.get_mut(key);
+        let step = since(before.as_deref(), &reading, &moment);
+        let whole = matches!(&step, Step::Increase(came) if came.whole);
+        match step {
+            Step::BaseLine => taking.taken.drop(Reason::BaseLine, u64::from(reading.count() > 0)),
+            Step::Overlap => taking.taken.drop(Reason::Overlap, 1),
+            Step::Increase(came) => match before {
+                Some(total) if series.timed().is_some() && !whole && came.counts.iter().all(|count| *count == 0) => {
+                    total.nothing_came(moment.at_ns);
+                    return taking.total(series, &reading, false);
+                }
+                Some(total) => {
+                    let patient = !whole && !total.doubted;
+                    if !taking.came(series, &reading, came, patient) {
+                        total.doubted = true;
+                        return self.unclear(series, taking);
+                    }
+                }
+                None => _ = taking.came(series, &reading, came, false),
+            },
+        }
+        taking.total(series, &reading, whole);
+        self.series.insert(key.to_owned(), Total::new(&reading, &moment));
+    }
+
+    /// Remembers that the page was not clear about a series.
+    fn unclear(&mut self, series: &Series<'_, '_>, taking: &mut Taking) {
+        self.unclear.insert(series.family.to_owned());
+        if series.timed().is_some_and(|meaning| meaning.what.metric == REQUESTS) {
+            taking.held.extend(series.preset());
+        }
+    }
+
+    /// Whether there is room for one more series. Those that were not seen for longest make room.
+    fn has_room(&mut self, most_series: usize, taking: &mut Taking) -> bool {
+        if self.series.len() < most_series {
+            return true;
+        }
+        let now = taking.moment.at_ns;
+        let mut gone: Vec<(u64, String)> = Vec::new();
+        for (key, total) in self.series.iter().filter(|(_, total)| total.seen_ns != now) {
+            gone.push((total.seen_ns, key.clone()));
+        }
+        if gone.is_empty() {
+            return false;
+        }
+        gone.sort_unstable();
+        gone.truncate(gone.len().div_ceil(2));
+        gone.iter().for_each(|(_, key)| _ = self.series.remove(key));
+        taking.taken.drop(Reason::Series, gone.len() as u64);
+        (self.forgotten, self.watched_ns) = (true, self.watched_ns.max(now));
+        taking.moment.watched_ns = self.watched_ns;
+        self.series.len() < most_series
+    }
+
+    /// Finds requests that were aborted and are counted nowhere.
+    fn unseen(&mut self, most: usize, taking: &mut Taking) {
+        for (identity, now) in taking.opened() {
+            let key = format!("{:?} {:?}", identity.model, identity.source);
+            let before = self.unseen.get(&key);
+            if before.is_none() && self.unseen.len() >= most {
+                continue;
+            }
+            let (next, more) = Unseen::next(before, now, taking.moment.at_ns);
+            self.unseen.insert(key, next);
+            if let Some((n, start_ns)) = more {
+                taking.aborted(Aborted { preset: Some(Preset::Vllm), identity, n, start_ns, inside: false });
+            }
+        }
+    }
+}
+
+/// When the server's process started, in Unix seconds.
+fn run(page: &Page<'_>) -> Option<f64> {
+    let mut starts = page.samples.iter().filter(|sample| sample.name == "process_start_time_seconds");
+    let start = starts.next()?.value;
+    (start.is_finite() && start > 0.0 && starts.all(|other| other.value == start)).then_some(start)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "to compare with a time in seconds")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod properties;

@@ -1,0 +1,168 @@
+//! The last points of one running total, as one collector knows them.
+//!
+//! The row of a point is what came since the point before it, so rows depend on which points are known. Rules:
+//!
+//! - Up to the *acknowledged* point, rows are known to be stored. Those of later points are written by whoever works on the
+//!   total next: the same rows again, or other ones in their places, since a row's key has the point's time.
+//! - What two collectors know is put together by [`Chain::merge`]. A point that only one of them knew of gets its place;
+//!   the rows of it and of the point after it are written then, even when they say that nothing came (`odd` links): somebody
+//!   may have counted from another point.
+//! - Points stay as long as another collector may still write rows of them, so that those can be put right.
+
+use contador_schemas::rows::Latency;
+
+use super::increase::{between, contains, nothing, zero};
+use super::watch::Watch;
+use crate::ingest::decode::histogram::Reading;
+use crate::ingest::decode::latency::Identity;
+use crate::ingest::decode::reject::Reason;
+
+/// Most points of a chain that are not acknowledged; further ones are asked for again when those are written.
+pub(super) const LONGEST_CHAIN: usize = 64;
+
+/// Most acknowledged points that are kept since others may work on them.
+const MOST_KEPT: usize = 16;
+
+/// A point, and what is known of its row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Link {
+    pub(super) reading: Reading,
+    /// Whether a row of it may be stored that counts from another point.
+    pub(super) odd: bool,
+}
+
+/// Points of one running total, in ascending order of time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Chain {
+    pub(super) links: Vec<Link>,
+    /// Index of the last acknowledged point.
+    pub(super) acknowledged: usize,
+    /// Whether the first point is where counting began; otherwise others came before it.
+    pub(super) whole: bool,
+}
+
+/// Why a point is not taken.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refused {
+    /// Too many before it are not acknowledged.
+    Full,
+    /// It contradicts what is known.
+    Rejected(Reason),
+}
+
+impl Chain {
+    /// Takes one point; whether it changed the chain.
+    pub(super) fn take(&mut self, identity: &Identity, reading: Reading, watch: Watch) -> Result<bool, Refused> {
+        let Some(Link { reading: last, .. }) = self.links.last() else {
+            self.begin(reading, watch);
+            return Ok(true);
+        };
+        if reading.start.zip(last.start).is_some_and(|(now, before)| now < before) {
+            return Err(Refused::Rejected(Reason::OutOfOrder));
+        }
+        if reading.time > last.time {
+            if self.links.len() - 1 - self.acknowledged >= LONGEST_CHAIN {
+                return Err(Refused::Full);
+            }
+            between(identity, last, &reading).map_err(Refused::Rejected)?;
+            self.links.push(Link { reading, odd: false });
+            return Ok(true);
+        }
+        match self.links.iter().find(|link| link.reading.time >= reading.time).map(|link| &link.reading) {
+            Some(known) if known.time > reading.time && contains(known, &reading) => Ok(false),
+            Some(known) if known.time == reading.time && known.buckets == reading.buckets => Ok(false),
+            Some(known) if known.time == reading.time => Err(Refused::Rejected(Reason::Conflicting)),
+            _ => Err(Refused::Rejected(Reason::OutOfOrder)),
+        }
+    }
+
+    /// The first point of all: counts from its start when that was watched, and is a base line otherwise.
+    fn begin(&mut self, reading: Reading, watch: Watch) {
+        if let Some(start) = watch.start_of(&reading) {
+            self.links.push(Link { reading: zero(&reading, start), odd: false });
+        }
+        self.links.push(Link { reading, odd: false });
+        (self.acknowledged, self.whole) = (0, true);
+    }
+
+    /// Whether there is only a point from which counting begins.
+    pub(super) fn is_base_line(&self) -> bool {
+        self.whole && self.links.len() == 1
+    }
+
+    /// The rows of all points that are not acknowledged.
+    pub(super) fn rows(&self, identity: &Identity) -> Vec<Latency> {
+        let links = self.links.windows(2).skip(self.acknowledged).map(|pair| {
+            let [earlier, later] = pair else { return None };
+            let row = between(identity, &earlier.reading, &later.reading).ok().flatten();
+            let none = || nothing(identity, earlier.reading.time, later.reading.time).ok();
+            row.or_else(|| later.odd.then(none).flatten())
+        });
+        links.flatten().collect()
+    }
+
+    /// Whether any row is to be written.
+    pub(super) fn is_pending(&self) -> bool {
+        self.acknowledged + 1 < self.links.len()
+    }
+
+    /// Says that all rows are stored. The last link stays, so that a point before it can be told from one that came in
+    /// between, and all points from the time `keep` on.
+    pub(super) fn acknowledge(&mut self, keep: Option<i64>) {
+        self.acknowledged = self.links.len().saturating_sub(1);
+        let before = |time: i64| self.links.partition_point(|link| link.reading.time < time);
+        let wanted = keep.map_or(usize::MAX, before).max(self.acknowledged.saturating_sub(MOST_KEPT));
+        let done = self.acknowledged.saturating_sub(1).min(wanted);
+        self.links.drain(..done);
+        self.acknowledged -= done;
+        self.whole &= done == 0;
+        self.links.iter_mut().for_each(|link| link.odd = false);
+    }
+
+    /// Puts together what is known here and what another collector knows; whether that adds a point.
+    pub(super) fn merge(&mut self, mut other: Self) -> bool {
+        if other.links.is_empty() {
+            return false;
+        }
+        let known: Vec<i64> = self.links.iter().map(|link| link.reading.time).collect();
+        // Whoever acknowledged more knows better what was counted.
+        if self.acknowledged_time() < other.acknowledged_time() {
+            std::mem::swap(self, &mut other);
+        }
+        let mut before = None;
+        for link in &other.links {
+            self.add(link, before);
+            before = Some(link.reading.time);
+        }
+        self.links.iter().any(|link| !known.contains(&link.reading.time))
+    }
+
+    /// Adds a point of another chain, where it came after the one at `before`.
+    fn add(&mut self, link: &Link, before: Option<i64>) {
+        let found = self.links.binary_search_by_key(&link.reading.time, |known| known.reading.time);
+        let here = |at: usize| at.checked_sub(1).and_then(|at| self.links.get(at)).map(|known| known.reading.time);
+        match found {
+            // Counted, or contained in what was.
+            Err(0) if !self.whole => {}
+            Err(at) => {
+                let odd = link.odd || here(at) != before;
+                self.links.insert(at, Link { reading: link.reading.clone(), odd });
+                if let Some(next) = self.links.get_mut(at + 1) {
+                    next.odd = true;
+                    self.acknowledged = self.acknowledged.min(at.saturating_sub(1));
+                }
+            }
+            // Its row may be written, or may just be being written, from another point than here.
+            Ok(at) if at > 0 && before.is_some() && here(at) != before => {
+                self.links[at].odd = true;
+                self.acknowledged = self.acknowledged.min(at - 1);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    /// The time up to which rows are known to be stored.
+    pub(super) fn acknowledged_time(&self) -> Option<i64> {
+        self.links.get(self.acknowledged).map(|link| link.reading.time)
+    }
+}

@@ -1,0 +1,132 @@
+//! `/api/v1/latency/…`: quantiles, phases, and which services there are.
+
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use contador_schemas::quantile::State as Trust;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+
+use super::{Known, params};
+use crate::latency::{Ask, Error, Label, Told, phases, services, show, tell};
+use crate::store::watch::chain;
+
+/// Longest wait for ClickHouse.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Most services that are named to one who asks for another.
+const MOST_NAMES: usize = 20;
+
+pub(super) fn routes() -> Router<Known> {
+    Router::new()
+        .route("/api/v1/latency/quantile", get(quantile))
+        .route("/api/v1/latency/phases", get(phases_of))
+        .route("/api/v1/latency/services", get(all_services))
+}
+
+/// Why there is no answer.
+enum Fault {
+    Asked(String),
+    Later(String),
+    Broken(String),
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let (code, error) = match self {
+            Self::Asked(error) => (StatusCode::BAD_REQUEST, error),
+            Self::Later(error) => (StatusCode::SERVICE_UNAVAILABLE, error),
+            Self::Broken(error) => (StatusCode::INTERNAL_SERVER_ERROR, error),
+        };
+        let mut response = (code, Json(json!({ "error": error }))).into_response();
+        if code == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Asked { .. } => Self::Asked(error.to_string()),
+            Error::Store(_) => Self::Later(chain(&error)),
+            Error::Cells { .. } => Self::Broken(chain(&error)),
+        }
+    }
+}
+
+/// Asks ClickHouse, if it is there and not too many do.
+async fn asked<T>(known: &Known, work: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
+    if let Some(reason) = known.state.borrow().reason() {
+        return Err(Fault::Later(reason.to_owned()));
+    }
+    let work = async {
+        let _place = known.at_once.acquire().await.map_err(|error| Fault::Later(error.to_string()))?;
+        work.await.map_err(Fault::from)
+    };
+    let late = |_| Fault::Later(format!("clickhouse has not answered within {} s", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+}
+
+fn read(query: Option<String>) -> Result<Ask, Fault> {
+    let ask = params::ask(&query.unwrap_or_default()).map_err(|fault| Fault::Asked(fault.to_string()))?;
+    ask.check()?;
+    Ok(ask)
+}
+
+async fn quantile(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
+    let ask = read(query)?;
+    let told = asked(&known, tell(&known.store, &ask)).await?;
+    let mut value = show::told(&ask, &told);
+    if !has_traffic(&told) {
+        with_services(&known, &ask, &mut value).await?;
+    }
+    Ok(Json(value))
+}
+
+fn has_traffic(told: &Told) -> bool {
+    let mut answers = told.series.iter().flat_map(|series| &series.points).flat_map(|point| &point.answers);
+    answers.any(|answer| answer.state != Trust::NoTraffic)
+}
+
+/// Who asks for a service that has nothing is told which have.
+async fn with_services(known: &Known, ask: &Ask, value: &mut Value) -> Result<(), Fault> {
+    let (from, to) = ask.windows();
+    let mut names: Vec<String> =
+        asked(known, services(&known.store, from, to)).await?.into_iter().map(|(service, _)| service).collect();
+    names.dedup();
+    let unknown = ask.value(&Label::Service).is_some_and(|service| !names.iter().any(|name| name == service));
+    if let (true, Value::Object(object)) = (unknown, value) {
+        object.insert("services_with_traffic".to_owned(), json!(names.len()));
+        names.truncate(MOST_NAMES);
+        object.insert("services".to_owned(), json!(names));
+    }
+    Ok(())
+}
+
+async fn phases_of(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
+    let ask = read(query)?;
+    let told = asked(&known, phases::phases(&known.store, &ask)).await?;
+    let mut value = show::phases(&ask, &told);
+    if told.phases.is_empty() {
+        with_services(&known, &ask, &mut value).await?;
+    }
+    Ok(Json(value))
+}
+
+async fn all_services(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
+    // The same parameters for the time; any service.
+    let ask = read(Some(format!("service=*&{}", query.unwrap_or_default())))?;
+    let (from, to) = ask.windows();
+    let found = asked(&known, services(&known.store, from, to)).await?;
+    let mut services: Vec<Value> = Vec::new();
+    for part in found.chunk_by(|left, right| left.0 == right.0) {
+        let metrics: Vec<&str> = part.iter().map(|(_, metric)| metric.as_str()).collect();
+        services.push(json!({ "service": part[0].0, "metrics": metrics }));
+    }
+    Ok(Json(json!({ "from": from, "to": to, "services": services })))
+}
