@@ -46,7 +46,7 @@ pub fn read(gzipped: impl Read) -> anyhow::Result<Vec<Request>> {
         let (at, milliseconds, instance) = (field()?, field()?, field()?);
         let seconds: f64 = at.parse().with_context(wrong)?;
         let milliseconds: f64 = milliseconds.parse().with_context(wrong)?;
-        ensure!(seconds >= 0.0 && seconds < 4e9 && milliseconds >= 0.0, wrong());
+        ensure!((0.0..4e9).contains(&seconds) && milliseconds >= 0.0, wrong());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 4e9")]
         requests.push(Request { at: seconds as u64, milliseconds, instance: instance.to_owned() });
     }
