@@ -2,9 +2,10 @@
 //!
 //! [`sensors`] tell what is, every second. [`owners`] tell whose it is. [`ledger`] makes minutes of it: who held which
 //! device for how long. [`outbox`] turns all of that into OTLP, keeps it on disk until the collector has it, and sends
-//! it. [`http`] takes latency histograms from services, tells how the agent itself is, and shows the last samples to
-//! Prometheus ([`exposition`]). [`scrape`] makes latencies of what servers show to Prometheus, and [`targets`] asks them for it.
-//! [`run`] is the loop that drives them, and what may block, a driver, the kernel or a disk, is waited for by a [`crew`] of threads; [`config`] says how; [`cli`] is the command line.
+//! it. [`http`] takes latencies and OTLP from services, whose running totals become increases ([`totals`]), tells how the agent
+//! itself is, and shows the last samples to Prometheus ([`exposition`]). [`scrape`] makes latencies of what servers show to
+//! Prometheus, and [`targets`] asks them for it. [`run`] is the loop that drives them, and what may block, a driver, the kernel
+//! or a disk, is waited for by a [`crew`] of threads; [`config`] says how; [`cli`] is the command line.
 
 pub mod cli;
 pub mod client;
@@ -23,3 +24,4 @@ pub mod scrape;
 pub mod sensors;
 pub mod targets;
 pub mod telemetry;
+pub mod totals;

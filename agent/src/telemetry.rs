@@ -40,8 +40,14 @@ pub struct Telemetry {
     pub sent: IntCounterVec,
     /// Points that the collector refused within requests that it accepted.
     pub rejected_points: IntCounter,
-    /// Pushed histograms, by result.
+    /// Pushed latencies, by result.
     pub pushes: IntCounterVec,
+    /// Requests of OTLP, by result.
+    pub otlp_requests: IntCounterVec,
+    /// First points of running totals, which count from then on.
+    pub base_lines: IntCounter,
+    /// Points of running totals that were refused.
+    pub refused_points: IntCounter,
     /// Values that a sensor gave and that can't be, such as a utilisation of 2619 percent.
     pub rejected_readings: IntCounter,
     /// When a sensor last answered, Unix seconds.
@@ -129,7 +135,16 @@ impl Telemetry {
                 "contador_agent_rejected_points_total",
                 "Points that the collector refused within accepted requests.",
             )?,
-            pushes: counters("contador_agent_pushes_total", "Pushed histograms by result.", &["result"])?,
+            pushes: counters("contador_agent_pushes_total", "Pushed latencies by result.", &["result"])?,
+            otlp_requests: counters("contador_agent_otlp_requests_total", "OTLP requests by result.", &["result"])?,
+            base_lines: counter(
+                "contador_agent_otlp_base_lines_total",
+                "First points of running totals, of which only what comes after them counts.",
+            )?,
+            refused_points: counter(
+                "contador_agent_otlp_refused_points_total",
+                "Points of running totals that contradict others.",
+            )?,
             rejected_readings: counter(
                 "contador_agent_rejected_readings_total",
                 "Impossible values from sensors, which were left out.",

@@ -42,10 +42,10 @@ keys! {
         size_from::<{ 64 << 10 }>, "a size of at least 64KiB and at most a quarter of max_size";
     /// Records that the collector refused for good, kept in the folder rejected.
     REJECTED_SIZE: u64 = "spool.rejected_size", Default::Text("64MiB"), size_from::<0>, "a size such as 64MiB";
-    /// Where the agent listens: pushes of latency histograms, /metrics, /healthz and /readyz.
+    /// Where the agent listens: pushes of latencies, OTLP metrics, /metrics, /healthz and /readyz.
     LISTEN: SocketAddr = "http.listen", Default::Text("127.0.0.1:9746"), address,
         "an IP address and a port, such as 127.0.0.1:9746", flag "listen" "ADDRESS:PORT";
-    /// Greatest body of a push, before and after inflating.
+    /// Greatest body of a push or of a request of OTLP, before and after inflating.
     PUSH_SIZE: usize = "http.max_push_size", Default::Text("4MiB"), push_size, "a size from 1KiB to 64MiB";
     /// Show the last samples at /metrics by the names of dcgm-exporter, too, so that its dashboards go on working.
     DCGM: bool = "prometheus.dcgm", Default::Flag(false), flag, "true or false", flag "dcgm" "";

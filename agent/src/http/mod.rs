@@ -2,17 +2,21 @@
 //!
 //! `POST /v1/latency` takes latencies: [`params`] reads whose they are from the query and [`interval`] when they were, [`body`]
 //! is read up to a limit, [`hdr`] makes cells of a histogram and [`values`] of single values in a [`unit`] of theirs, and
-//! [`push`] keeps them in the spool before it answers. `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the
-//! sensors answer) tell how the agent is ([`health`]); `/metrics` shows what it last measured, too ([`crate::exposition`]).
+//! [`push`] keeps them in the spool before it answers. `POST /v1/metrics`, and `Export` by gRPC, take any metrics ([`otlp`]).
+//! `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the sensors answer) tell how the agent is ([`health`]);
+//! `/metrics` shows what it last measured, too ([`crate::exposition`]).
 
 pub mod body;
 pub mod hdr;
 pub mod health;
 pub mod interval;
+pub mod otlp;
 pub mod params;
 pub mod push;
 pub mod unit;
 pub mod values;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -20,6 +24,7 @@ use axum::routing::{get, post};
 use crate::exposition::Exposition;
 use crate::outbox::Keeper;
 use crate::telemetry::Telemetry;
+use crate::totals::Totals;
 
 pub use health::Health;
 
@@ -32,6 +37,10 @@ pub struct Shared {
     pub max_push_bytes: usize,
     /// Where pushes are kept.
     pub keeper: Keeper,
+    /// Running totals, and where requests are kept.
+    pub totals: Totals,
+    /// Room for requests of OTLP that are at work, in KiB.
+    pub otlp_room: Arc<tokio::sync::Semaphore>,
     /// The agent's own counters.
     pub telemetry: Telemetry,
     /// Whether the sensors answer.
@@ -44,6 +53,8 @@ pub struct Shared {
 pub fn router(shared: Shared) -> Router {
     Router::new()
         .route("/v1/latency", post(push::push))
+        .route("/v1/metrics", post(otlp::by_http))
+        .route(otlp::EXPORT, post(otlp::by_grpc))
         .route("/metrics", get(health::metrics))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))

@@ -33,6 +33,7 @@ pub use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
 use crate::config::Config;
+use crate::errors::chain;
 use crate::exposition::Exposition;
 use crate::http::{self, Health, Shared};
 use crate::ledger::CheckpointError;
@@ -41,6 +42,8 @@ use crate::outbox::{Keeper, SpoolError};
 use crate::sensors::NvmlLibrary;
 use crate::targets::scraping::Scraping;
 use crate::telemetry::Telemetry;
+use crate::totals::Totals;
+use crate::totals::journal::JournalError;
 
 /// How long the end may take in all.
 pub const SHUTDOWN: Duration = Duration::from_secs(2);
@@ -68,6 +71,9 @@ pub enum RunError {
     /// The ledger's checkpoint can't be read.
     #[error("cannot read the ledger's checkpoint")]
     Checkpoint(#[from] CheckpointError),
+    /// The running totals can't be read.
+    #[error("cannot read the running totals")]
+    Totals(#[from] JournalError),
     /// The HTTP listener can't be bound.
     #[error("cannot listen on {address}")]
     Listen {
@@ -125,6 +131,11 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
         .tcp_nodelay(true);
     let listener =
         TcpListener::bind(config.listen).await.map_err(|source| RunError::Listen { address: config.listen, source })?;
+    let now_ns = u64::try_from(clock::now_ms()).unwrap_or_default() * 1_000_000;
+    let totals = Totals::open(&config.state_dir, now_ns, &config.node, keeper.clone(), config.spool.max_bytes)?;
+    if let Err(error) = totals.resume().await {
+        tracing::warn!(error = chain(&error), "the last request of OTLP is kept when the spool takes it");
+    }
     let health = Health::default();
     let (shared_keeper, scrape_health) = (keeper.clone(), health.clone());
     let mut node = node::Node::start(&config, &options, keeper.clone(), telemetry.clone(), health.clone())?;
@@ -138,6 +149,8 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
         node: config.node.clone(),
         max_push_bytes: config.max_push_bytes,
         keeper,
+        totals,
+        otlp_room: http::otlp::room(config.max_push_bytes),
         telemetry: telemetry.clone(),
         health,
         exposition: Exposition::new(node.latest(), &config.node, config.dcgm),

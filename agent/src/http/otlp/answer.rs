@@ -1,0 +1,90 @@
+//! One outcome, in both protocols
+//! (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc-response>, <https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>).
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
+use prost::Message as _;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::Fault;
+use crate::totals::deltas::Counted;
+
+/// When a request that can't be kept now may come again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+fn success(counted: &Counted) -> Vec<u8> {
+    let points: u64 = counted.rejected.values().sum();
+    let partial_success = (points > 0).then(|| {
+        let reasons = counted.rejected.iter().map(|(reason, points)| format!("{points} {}", reason.words()));
+        ExportMetricsPartialSuccess {
+            rejected_data_points: i64::try_from(points).unwrap_or(i64::MAX),
+            error_message: format!("refused: {}", reasons.collect::<Vec<_>>().join(", ")),
+        }
+    });
+    ExportMetricsServiceResponse { partial_success }.encode_to_vec()
+}
+
+fn protobuf(code: StatusCode, body: Vec<u8>) -> Response {
+    (code, [(header::CONTENT_TYPE, "application/x-protobuf")], body).into_response()
+}
+
+/// The answer to a `POST`.
+pub fn by_http(taken: Result<Counted, Fault>) -> Response {
+    let fault = match taken {
+        Ok(counted) => return protobuf(StatusCode::OK, success(&counted)),
+        Err(fault) => fault,
+    };
+    let (code, grpc) = match &fault {
+        Fault::Media(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidArgument),
+        Fault::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, Code::ResourceExhausted),
+        Fault::Malformed(_) => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
+        Fault::Overloaded(_) => (StatusCode::TOO_MANY_REQUESTS, Code::ResourceExhausted),
+        Fault::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
+    };
+    let status = tonic_types::Status { code: grpc as i32, message: fault.to_string(), details: Vec::new() };
+    let mut response = protobuf(code, status.encode_to_vec());
+    if matches!(fault, Fault::Overloaded(_) | Fault::Unavailable(_)) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()));
+    }
+    response
+}
+
+/// The answer to a call.
+pub fn by_grpc(taken: Result<Counted, Fault>) -> Response {
+    let fault = match taken {
+        Ok(counted) => return message(&success(&counted)),
+        Err(fault) => fault,
+    };
+    let text = fault.to_string();
+    // Only with RetryInfo is the code of an overload one that is tried again.
+    let again = |code| {
+        let details = ErrorDetails::with_retry_info(Some(RETRY_AFTER));
+        Status::with_error_details(code, fault.to_string(), details)
+    };
+    let status = match &fault {
+        Fault::Media(_) => Status::unimplemented(text),
+        Fault::TooLarge(_) => Status::resource_exhausted(text),
+        Fault::Malformed(_) => Status::invalid_argument(text),
+        Fault::Overloaded(_) => again(Code::ResourceExhausted),
+        Fault::Unavailable(_) => again(Code::Unavailable),
+    };
+    status.into_http::<Body>()
+}
+
+/// A message, and the status that says that it is all.
+fn message(message: &[u8]) -> Response {
+    let mut body = vec![0];
+    body.extend(u32::try_from(message.len()).unwrap_or_default().to_be_bytes());
+    body.extend(message);
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from(Code::Ok as i32));
+    let body = Full::new(Bytes::from(body)).with_trailers(std::future::ready(Some(Ok(trailers))));
+    ([(header::CONTENT_TYPE, "application/grpc")], Body::new(body)).into_response()
+}

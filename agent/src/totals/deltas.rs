@@ -1,0 +1,167 @@
+//! A request with its running totals as increases.
+
+use std::collections::BTreeMap;
+
+use contador_schemas::names;
+use contador_schemas::series::SERIES_NAMESPACE;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, ExponentialHistogramDataPoint, HistogramDataPoint,
+};
+use uuid::Uuid;
+
+use super::memory::{Memory, Taken};
+use super::point::{Reason, Total};
+use crate::outbox::encode::points::{text, yes};
+
+/// What was not handed on of a request.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counted {
+    /// Points that were refused, by reason.
+    pub rejected: BTreeMap<Reason, u64>,
+    /// First points of series, which count from now on.
+    pub base_lines: u64,
+}
+
+/// Turns the points of cumulative histograms into increases, and says of each resource that names no host that it is on this
+/// `node`. Everything else stays.
+pub fn convert(request: &mut ExportMetricsServiceRequest, node: &str, memory: &mut Memory, now: u64) -> Counted {
+    let mut counted = Counted::default();
+    for resource_metrics in &mut request.resource_metrics {
+        let resource = resource_metrics.resource.get_or_insert_default();
+        if !resource.attributes.iter().any(|attribute| attribute.key == names::HOST_NAME) {
+            resource.attributes.push(text(names::HOST_NAME, node));
+        }
+        let mut whose = Vec::new();
+        put(&mut whose, &resource.attributes);
+        for scope_metrics in &mut resource_metrics.scope_metrics {
+            let scope = scope_metrics.scope.as_ref().map_or("", |scope| scope.name.as_str());
+            for metric in &mut scope_metrics.metrics {
+                let mut name = whose.clone();
+                for part in [scope, &metric.name, &metric.unit] {
+                    put_bytes(&mut name, part.as_bytes());
+                }
+                let mut series = Points { memory, counted: &mut counted, name, now };
+                match &mut metric.data {
+                    Some(Data::Histogram(histogram)) if is_cumulative(histogram.aggregation_temporality) => {
+                        histogram.aggregation_temporality = AggregationTemporality::Delta as i32;
+                        series.each(&mut histogram.data_points);
+                    }
+                    Some(Data::ExponentialHistogram(histogram)) if is_cumulative(histogram.aggregation_temporality) => {
+                        histogram.aggregation_temporality = AggregationTemporality::Delta as i32;
+                        series.each(&mut histogram.data_points);
+                    }
+                    _ => {}
+                }
+            }
+            scope_metrics.metrics.retain(|metric| match &metric.data {
+                Some(Data::Histogram(histogram)) => !histogram.data_points.is_empty(),
+                Some(Data::ExponentialHistogram(histogram)) => !histogram.data_points.is_empty(),
+                _ => true,
+            });
+        }
+        resource_metrics.scope_metrics.retain(|scope| !scope.metrics.is_empty());
+    }
+    request.resource_metrics.retain(|resource| !resource.scope_metrics.is_empty());
+    counted
+}
+
+fn is_cumulative(temporality: i32) -> bool {
+    temporality == AggregationTemporality::Cumulative as i32
+}
+
+/// The points of one metric.
+struct Points<'a> {
+    memory: &'a mut Memory,
+    counted: &'a mut Counted,
+    /// What names the metric.
+    name: Vec<u8>,
+    now: u64,
+}
+
+impl Points<'_> {
+    /// Has each point be what it adds; those that add nothing go.
+    fn each<P: Point>(&mut self, points: &mut Vec<P>) {
+        // Of one series, in the order of time.
+        points.sort_by_key(Point::time);
+        points.retain_mut(|point| {
+            let mut key = self.name.clone();
+            put(&mut key, point.attributes());
+            let key = Uuid::new_v5(&SERIES_NAMESPACE, &key);
+            let taken = match point.total() {
+                Ok(Some(total)) => self.memory.take(key, total, self.now),
+                Ok(None) => return false,
+                Err(reason) => Err(reason),
+            };
+            match taken {
+                Ok(Taken::Increase(increase, reset)) => point.become_increase(*increase, reset),
+                Ok(Taken::Nothing) => false,
+                Ok(Taken::BaseLine) => {
+                    self.counted.base_lines += 1;
+                    false
+                }
+                Err(reason) => {
+                    *self.counted.rejected.entry(reason).or_default() += 1;
+                    false
+                }
+            }
+        });
+    }
+}
+
+/// Either kind of point.
+trait Point {
+    fn time(&self) -> u64;
+    fn attributes(&self) -> &[KeyValue];
+    fn total(&self) -> Result<Option<Total>, Reason>;
+    /// Takes the increase's times and counts, and keeps its own attributes; whether it is of that kind.
+    fn become_increase(&mut self, increase: Total, reset: bool) -> bool;
+}
+
+macro_rules! point {
+    ($point:ident $kind:ident $total:ident) => {
+        impl Point for $point {
+            fn time(&self) -> u64 {
+                self.time_unix_nano
+            }
+
+            fn attributes(&self) -> &[KeyValue] {
+                &self.attributes
+            }
+
+            fn total(&self) -> Result<Option<Total>, Reason> {
+                Total::$total(self)
+            }
+
+            fn become_increase(&mut self, increase: Total, reset: bool) -> bool {
+                let Total::$kind(increase) = increase else { return false };
+                let mut attributes = std::mem::take(&mut self.attributes);
+                if reset {
+                    attributes.push(yes(names::LATENCY_RESET));
+                }
+                *self = Self { attributes, ..increase };
+                true
+            }
+        }
+    };
+}
+
+point! { HistogramDataPoint Explicit explicit }
+point! { ExponentialHistogramDataPoint Exponential exponential }
+
+/// Attributes in the order of their names, so that their order does not matter.
+fn put(key: &mut Vec<u8>, attributes: &[KeyValue]) {
+    let mut encoded: Vec<Vec<u8>> = attributes.iter().map(prost::Message::encode_to_vec).collect();
+    encoded.sort_unstable();
+    key.extend((encoded.len() as u64).to_le_bytes());
+    for attribute in encoded {
+        put_bytes(key, &attribute);
+    }
+}
+
+fn put_bytes(key: &mut Vec<u8>, bytes: &[u8]) {
+    key.extend((bytes.len() as u64).to_le_bytes());
+    key.extend(bytes);
+}

@@ -1,0 +1,239 @@
+//! One running total of a histogram, and what came between two of them.
+
+use contador_schemas::running::{Buckets, Since};
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets as Positive;
+use opentelemetry_proto::tonic::metrics::v1::{DataPointFlags, ExponentialHistogramDataPoint, HistogramDataPoint};
+
+/// How much earlier than the last point of the run before, by another clock, a run may seem to start.
+const CLOCK_SLACK_NS: u64 = 5_000_000_000;
+
+/// Why a point is not taken.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Reason {
+    /// Its time is 0 or beyond 63 bits, or before its start.
+    Time,
+    /// Its count is not the sum of its buckets.
+    Torn,
+    /// It has values below 0.
+    NegativeRange,
+    /// It contradicts a later one that was taken.
+    OutOfOrder,
+    /// It contradicts one of the same time.
+    Conflicting,
+}
+
+impl Reason {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Time => "times that are impossible",
+            Self::Torn => "counts that are not the sum of their buckets",
+            Self::NegativeRange => "values below 0",
+            Self::OutOfOrder => "older points that contradict later ones",
+            Self::Conflicting => "points that contradict others of the same time",
+        }
+    }
+}
+
+/// A point without attributes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Total {
+    /// Explicit bounds.
+    Explicit(HistogramDataPoint),
+    /// Exponential ones.
+    Exponential(ExponentialHistogramDataPoint),
+}
+
+impl Total {
+    /// What a point counts; `None` when it says that nothing was recorded.
+    ///
+    /// # Errors
+    /// [`Reason`].
+    pub fn explicit(point: &HistogramDataPoint) -> Result<Option<Self>, Reason> {
+        let mut total = HistogramDataPoint { attributes: Vec::new(), exemplars: Vec::new(), ..point.clone() };
+        if total.bucket_counts.is_empty() {
+            // Without buckets it is a count: one bucket without bounds.
+            total.bucket_counts.push(total.count);
+            total.explicit_bounds.clear();
+        }
+        let counts = total.bucket_counts.iter().copied();
+        check(total.flags, (total.start_time_unix_nano, total.time_unix_nano), counts, 0, total.count)
+            .map(|recorded| recorded.then_some(Self::Explicit(total)))
+    }
+
+    /// The same of an exponential point.
+    ///
+    /// # Errors
+    /// [`Reason`].
+    pub fn exponential(point: &ExponentialHistogramDataPoint) -> Result<Option<Self>, Reason> {
+        if point.negative.as_ref().is_some_and(|negative| negative.bucket_counts.iter().any(|count| *count > 0)) {
+            return Err(Reason::NegativeRange);
+        }
+        let total = ExponentialHistogramDataPoint {
+            attributes: Vec::new(),
+            exemplars: Vec::new(),
+            negative: None,
+            ..point.clone()
+        };
+        let counts = total.positive.iter().flat_map(|positive| positive.bucket_counts.iter().copied());
+        let times = (total.start_time_unix_nano, total.time_unix_nano);
+        check(total.flags, times, counts, total.zero_count, total.count)
+            .map(|recorded| recorded.then_some(Self::Exponential(total)))
+    }
+
+    /// Bytes that its numbers take.
+    pub fn bytes(&self) -> usize {
+        let numbers = match self {
+            Self::Explicit(point) => point.explicit_bounds.len() + point.bucket_counts.len(),
+            Self::Exponential(point) => point.positive.as_ref().map_or(0, |positive| positive.bucket_counts.len()),
+        };
+        size_of::<u64>() * numbers
+    }
+
+    /// Its time, Unix nanoseconds.
+    pub fn time(&self) -> u64 {
+        match self {
+            Self::Explicit(point) => point.time_unix_nano,
+            Self::Exponential(point) => point.time_unix_nano,
+        }
+    }
+
+    /// Its start, where it says one.
+    pub fn start(&self) -> Option<u64> {
+        let start = match self {
+            Self::Explicit(point) => point.start_time_unix_nano,
+            Self::Exponential(point) => point.start_time_unix_nano,
+        };
+        (start > 0).then_some(start)
+    }
+
+    /// How many values it counts.
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::Explicit(point) => point.count,
+            Self::Exponential(point) => point.count,
+        }
+    }
+
+    fn sum(&self) -> Option<f64> {
+        match self {
+            Self::Explicit(point) => point.sum,
+            Self::Exponential(point) => point.sum,
+        }
+    }
+
+    /// Its counts.
+    pub fn buckets(&self) -> Buckets {
+        match self {
+            Self::Explicit(point) => Buckets::Explicit {
+                bounds: point.explicit_bounds.clone(),
+                counts: point.bucket_counts.clone(),
+                whole: false,
+            },
+            Self::Exponential(point) => {
+                let (offset, counts) = point
+                    .positive
+                    .as_ref()
+                    .map_or((0, Vec::new()), |positive| (positive.offset, positive.bucket_counts.clone()));
+                Buckets::Exponential {
+                    scale: point.scale,
+                    zero_count: point.zero_count,
+                    zero_threshold: point.zero_threshold,
+                    offset,
+                    counts,
+                }
+            }
+        }
+    }
+
+    /// The same point with other counts, start and sum.
+    fn with(&self, buckets: Buckets, start: u64, sum: Option<f64>) -> Self {
+        match (self, buckets) {
+            (Self::Explicit(point), Buckets::Explicit { bounds, counts, .. }) => Self::Explicit(HistogramDataPoint {
+                start_time_unix_nano: start,
+                count: counts.iter().sum(),
+                sum,
+                explicit_bounds: bounds,
+                bucket_counts: counts,
+                ..point.clone()
+            }),
+            (
+                Self::Exponential(point),
+                Buckets::Exponential { scale, zero_count, zero_threshold, offset, counts: bucket_counts },
+            ) => Self::Exponential(ExponentialHistogramDataPoint {
+                start_time_unix_nano: start,
+                count: bucket_counts.iter().sum::<u64>() + zero_count,
+                sum,
+                scale,
+                zero_count,
+                zero_threshold,
+                positive: Some(Positive { offset, bucket_counts }),
+                ..point.clone()
+            }),
+            // The counts are of this very point.
+            (other, _) => other.clone(),
+        }
+    }
+
+    /// The total of a source that had counted nothing before its start.
+    pub fn zero(&self, start: u64) -> Self {
+        let mut zero = self.with(self.buckets().zero(), start, self.sum().map(|_| 0.0));
+        match &mut zero {
+            Self::Explicit(point) => point.time_unix_nano = start,
+            Self::Exponential(point) => point.time_unix_nano = start,
+        }
+        zero
+    }
+
+    /// What came after `earlier`, and whether the source began again; `None` when nothing came, or when it can't be told.
+    /// A source that began again counts from 0: its new total is the increase.
+    pub fn since(&self, earlier: &Self) -> Option<(Self, bool)> {
+        let since = match (earlier.start(), self.start()) {
+            // Two runs that overlap are two sources that nothing tells apart: only what comes from now on can be told.
+            (Some(before), Some(now)) if now != before && now + CLOCK_SLACK_NS < earlier.time() => Since::Relaid,
+            (Some(before), Some(now)) if now != before => Since::Fell,
+            (None, Some(now)) if now >= earlier.time() => Since::Fell,
+            _ => self.buckets().since(&earlier.buckets()),
+        };
+        let (increase, reset) = match since {
+            Since::Increase(buckets) => {
+                let sum = self.sum().zip(earlier.sum()).map(|(now, before)| now - before);
+                (self.with(buckets, earlier.time(), sum), false)
+            }
+            Since::Fell => {
+                let start = self.start().unwrap_or_default().max(earlier.time()).min(self.time());
+                (self.with(self.buckets(), start, self.sum()), true)
+            }
+            Since::Relaid => return None,
+        };
+        (increase.count() > 0).then_some((increase, reset))
+    }
+
+    /// Whether this tells all that `earlier` does: the same run, no count lower.
+    pub fn contains(&self, earlier: &Self) -> bool {
+        let same_run = match (earlier.start(), self.start()) {
+            (Some(before), Some(now)) => before == now,
+            (None, Some(now)) => now < earlier.time(),
+            _ => true,
+        };
+        same_run && matches!(self.buckets().since(&earlier.buckets()), Since::Increase(_))
+    }
+}
+
+/// Whether a point tells anything.
+fn check(
+    flags: u32,
+    (start, time): (u64, u64),
+    counts: impl Iterator<Item = u64>,
+    zero: u64,
+    count: u64,
+) -> Result<bool, Reason> {
+    if time == 0 || i64::try_from(time).is_err() || start > time {
+        return Err(Reason::Time);
+    }
+    if flags & DataPointFlags::NoRecordedValueMask as u32 != 0 {
+        return Ok(false);
+    }
+    let sum = counts.into_iter().try_fold(zero, u64::checked_add);
+    if sum == Some(count) { Ok(true) } else { Err(Reason::Torn) }
+}

@@ -1,0 +1,142 @@
+//! An agent as the place to which services send OTLP: by HTTP and by gRPC, running totals, and what happens to them when the
+//! agent is killed.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+use std::time::{Duration, Instant};
+
+use contador_tests::{Agent, Collector, Engine};
+use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Gauge, NumberDataPoint};
+use prost::Message as _;
+use tonic::Code;
+use tonic::codec::CompressionEncoding;
+use tonic_types::StatusExt as _;
+
+mod collector_support;
+use collector_support::{gauge, grpc, histogram, now, post, request};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn totals(start: u64, time: u64, counts: &[u64]) -> ExportMetricsServiceRequest {
+    let total = histogram(AggregationTemporality::Cumulative, (start, time), &[0.1, 1.0], counts);
+    request(&[("service.name", "totals"), ("service.instance.id", "i")], vec![total])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn totals_of_services_are_increases_over_kills_of_the_agent() {
+    let engine = Engine::start().unwrap();
+    let collector = Collector::start(engine.url(), "").unwrap();
+    collector.ready().await.unwrap();
+    let mut agent = Agent::start(&collector.grpc, "").unwrap();
+    let end = now() * SECOND;
+    let at = |step: u64| end - (40 - step) * SECOND;
+    let http = |agent: &Agent| format!("{}/v1/metrics", agent.url);
+    let ok = |answer: &reqwest::Response| assert_eq!(answer.status(), 200);
+
+    // A base line by HTTP, then a total by gRPC in gzip, beside a metric of another kind.
+    let answer = post(&http(&agent), totals(at(0), at(10), &[5, 0, 0]).encode_to_vec(), &[]).await;
+    ok(&answer);
+    assert_eq!(answer.headers()["content-type"], "application/x-protobuf");
+    let told = ExportMetricsServiceResponse::decode(answer.bytes().await.unwrap()).unwrap();
+    assert_eq!(told.partial_success, None);
+    let mut more = totals(at(0), at(15), &[7, 3, 0]);
+    more.resource_metrics[0].scope_metrics[0].metrics.push(gauge("model.accuracy", 0.9, at(15), &[]));
+    let mut client = grpc(&agent.url).await.send_compressed(CompressionEncoding::Gzip);
+    assert_eq!(client.export(more).await.unwrap().into_inner().partial_success, None);
+
+    // Killed: it goes on, and a retry of the last one is the same row.
+    agent.kill_and_restart().unwrap();
+    let again = totals(at(0), at(15), &[7, 3, 0]).encode_to_vec();
+    ok(&post(&http(&agent), again, &[]).await);
+    let zstd = zstd::encode_all(totals(at(0), at(20), &[7, 3, 4]).encode_to_vec().as_slice(), 3).unwrap();
+    ok(&post(&http(&agent), zstd, &[("content-encoding", "zstd")]).await);
+    // The service is started again: what it counts since is all new. And a point that contradicts the last one.
+    let restarted = totals(at(21), at(25), &[1, 1, 0]);
+    let mut client = grpc(&agent.url).await.send_compressed(CompressionEncoding::Zstd);
+    client.export(restarted).await.unwrap();
+    let conflict =
+        client.export(totals(at(21), at(25), &[9, 1, 0])).await.unwrap().into_inner().partial_success.unwrap();
+    assert_eq!(conflict.rejected_data_points, 1);
+    assert_eq!(conflict.error_message, "refused: 1 points that contradict others of the same time");
+
+    let stored = engine.client().with_database("contador");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let rows = loop {
+        let sql = "SELECT toString((n, hi, count, reset, node)) FROM latency FINAL WHERE service = 'totals'
+            UNION ALL SELECT toString((value, service)) FROM metrics WHERE name = 'model.accuracy'";
+        let mut rows: Vec<String> = stored.query(sql).fetch_all().await.unwrap();
+        rows.sort_unstable();
+        if rows.len() == 4 {
+            break rows;
+        }
+        assert!(Instant::now() < deadline, "{rows:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(
+        rows,
+        [
+            "(0.9,'totals')",
+            "([1,1],[100000,1000000],2,true,'test-node')",
+            "([2,3],[100000,1000000],5,false,'test-node')",
+            "([4],[inf],4,false,'test-node')",
+        ]
+    );
+    let page = reqwest::get(format!("{}/metrics", agent.url)).await.unwrap().text().await.unwrap();
+    for line in [
+        r#"contador_agent_otlp_requests_total{result="kept"} 4"#,
+        "contador_agent_otlp_base_lines_total 0",
+        "contador_agent_otlp_refused_points_total 1",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_taken_is_refused_for_good_and_a_full_spool_for_now() {
+    // Nobody takes what the agent keeps.
+    let agent = Agent::start("http://127.0.0.1:9", "[http]\nmax_push_size = \"64KiB\"\n[spool]\nmax_size = \"1MiB\"\n")
+        .unwrap();
+    let url = format!("{}/v1/metrics", agent.url);
+    let one = totals(now() * SECOND - 1, now() * SECOND, &[1, 0, 0]).encode_to_vec();
+    let json = reqwest::Client::new().post(&url).header("content-type", "application/json").body("{}");
+    assert_eq!(json.send().await.unwrap().status(), 415);
+    // Two bytes each, and hundreds in memory.
+    let mut points = gauge("empty", 0.0, 0, &[]);
+    points.data = Some(Data::Gauge(Gauge { data_points: vec![NumberDataPoint::default(); 20_000] }));
+    for (body, header, status) in [
+        (one, ("content-encoding", "br"), 415),
+        (request(&[], vec![points]).encode_to_vec(), ("content-encoding", "identity"), 413),
+        (vec![0; 65 << 10], ("content-encoding", "identity"), 413),
+        (zstd::encode_all(vec![0; 1 << 20].as_slice(), 3).unwrap(), ("content-encoding", "zstd"), 413),
+        (b"hello".to_vec(), ("content-encoding", "identity"), 400),
+        (b"hello".to_vec(), ("content-encoding", "gzip"), 400),
+    ] {
+        let answer = post(&url, body, &[header]).await;
+        assert_eq!(answer.status(), status, "{header:?}");
+        assert!(!answer.headers().contains_key("retry-after"));
+    }
+    let wide = |time| {
+        let bounds: Vec<f64> = (1..3_000_i32).map(f64::from).collect();
+        let total = histogram(AggregationTemporality::Delta, (time - 1, time), &bounds, &vec![1; bounds.len() + 1]);
+        request(&[("service.name", "wide")], vec![total])
+    };
+    let mut client = grpc(&agent.url).await;
+    let mut taken = 0_u64;
+    let status = loop {
+        match client.export(wide(now() * SECOND + taken)).await {
+            Ok(_) => taken += 1,
+            Err(status) => break status,
+        }
+        assert!(taken < 1_000);
+    };
+    assert!(taken > 5);
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert!(status.get_details_retry_info().unwrap().retry_delay.is_some());
+    let answer = post(&url, wide(now() * SECOND).encode_to_vec(), &[]).await;
+    assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].to_str().unwrap()), (429, "5"));
+    // Too large is for good: no RetryInfo.
+    let large = ExportMetricsServiceRequest { resource_metrics: vec![wide(SECOND).resource_metrics[0].clone(); 3] };
+    let status = client.export(large).await.unwrap_err();
+    assert_eq!((status.code(), status.get_details_retry_info().is_some()), (Code::ResourceExhausted, false));
+}
