@@ -21,31 +21,31 @@ WITH
         SELECT toUInt32(window) AS w, lo, hi, n, censored,
                toUInt32(intDiv(w, 300) * 300) AS w_5m, toUInt32(intDiv(w, 3600) * 3600) AS w_1h,
                w_5m >= first AND w_5m + 300 <= least(last, mark) AND {step:UInt32} % 300 = 0
-                   AND w_5m NOT IN (SELECT window_5m FROM late) AS whole
+                   AND w_5m GLOBAL NOT IN (SELECT window_5m FROM late) AS whole
         FROM latency FINAL
         WHERE service = {service:String} AND metric = {metric:String} AND ({model:String} = '' OR model = {model:String})
           AND window >= toDateTime(first, 'UTC') AND window < toDateTime(last, 'UTC') AND NOT whole
         UNION ALL
         SELECT toUInt32(window) AS w, lo, hi, n, censored, w AS w_5m, toUInt32(intDiv(w, 3600) * 3600) AS w_1h,
                w_1h >= first AND w_1h + 3600 <= least(last, mark) AND {step:UInt32} % 3600 = 0
-                   AND w_1h NOT IN late_1h AS whole
+                   AND w_1h GLOBAL NOT IN late_1h AS whole
         FROM latency_5m FINAL
         WHERE service = {service:String} AND metric = {metric:String} AND ({model:String} = '' OR model = {model:String})
           AND w >= first AND w + 300 <= least(last, mark) AND {step:UInt32} % 300 = 0
-          AND w NOT IN (SELECT window_5m FROM late) AND NOT whole
+          AND w GLOBAL NOT IN (SELECT window_5m FROM late) AND NOT whole
         UNION ALL
         SELECT toUInt32(window) AS w, lo, hi, n, censored, w AS w_5m, w AS w_1h,
                toUInt32(intDiv(w, 86400) * 86400) >= first
                    AND toUInt32(intDiv(w, 86400) * 86400) + 86400 <= least(last, mark) AND {step:UInt32} % 86400 = 0
-                   AND toUInt32(intDiv(w, 86400) * 86400) NOT IN late_1d AS whole
+                   AND toUInt32(intDiv(w, 86400) * 86400) GLOBAL NOT IN late_1d AS whole
         FROM latency_1h FINAL
         WHERE service = {service:String} AND metric = {metric:String} AND ({model:String} = '' OR model = {model:String})
-          AND w >= first AND w + 3600 <= least(last, mark) AND {step:UInt32} % 3600 = 0 AND w NOT IN late_1h AND NOT whole
+          AND w >= first AND w + 3600 <= least(last, mark) AND {step:UInt32} % 3600 = 0 AND w GLOBAL NOT IN late_1h AND NOT whole
         UNION ALL
         SELECT toUInt32(window) AS w, lo, hi, n, censored, w AS w_5m, w AS w_1h, false AS whole
         FROM latency_1d FINAL
         WHERE service = {service:String} AND metric = {metric:String} AND ({model:String} = '' OR model = {model:String})
-          AND w >= first AND w + 86400 <= least(last, mark) AND {step:UInt32} % 86400 = 0 AND w NOT IN late_1d),
+          AND w >= first AND w + 86400 <= least(last, mark) AND {step:UInt32} % 86400 = 0 AND w GLOBAL NOT IN late_1d),
     aborted AS (SELECT intDiv(w, {step:UInt32}) * {step:UInt32} AS step, sum(censored) AS censored FROM parts GROUP BY step),
     sums AS (
         SELECT intDiv(w, {step:UInt32}) * {step:UInt32} AS step, l, h, sum(c) AS c

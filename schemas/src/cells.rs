@@ -70,6 +70,9 @@ pub struct Cells {
 /// How far an edge that was computed by `exp2` is moved outward, as a ratio: some units in the last place.
 const EDGE_SLACK: f64 = 1.0e-14;
 
+/// Part of a sum by which rounding may move it: senders add up millions of floats, some of them in 32 bits.
+const SUM_SLACK: f64 = 1e-4;
+
 impl Cells {
     /// Sorts and adds up `cells`; empty ones are left out.
     ///
@@ -199,6 +202,17 @@ impl Cells {
         Self { cells: open, count: self.count }
     }
 
+    /// Whether values in these cells can add up to `sum`, up to a part of [`SUM_SLACK`]. One that is too small has negative
+    /// values in it, and one that is too large values that the buckets don't have: a clock that was set, a time of 0 that was
+    /// taken for the start.
+    pub fn can_add_up_to(&self, sum: f64) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "compared with a tolerance")]
+        let total = |edge: fn(&Cell) -> f64| self.cells.iter().map(|cell| edge(cell) * cell.n as f64).sum::<f64>();
+        let (least, most) = (total(|cell| cell.lo), total(|cell| cell.hi));
+        let slack = SUM_SLACK * least.max(sum.abs());
+        sum >= least - slack && sum <= most + slack
+    }
+
     /// Adds `other` to this histogram; equal cells become one.
     ///
     /// # Errors
@@ -221,6 +235,9 @@ impl Cells {
     /// Moves the outermost edges inward to the known least and greatest value. A bound that contradicts the cells (by
     /// rounding, or because it belongs to other values) is not applied.
     fn narrowed(mut self, min: Option<f64>, max: Option<f64>) -> Self {
+        if min.zip(max).is_some_and(|(min, max)| min > max) {
+            return self;
+        }
         let lowest = self.cells.iter().map(|cell| cell.hi).fold(f64::INFINITY, f64::min);
         let highest = self.cells.iter().map(|cell| cell.lo).fold(f64::NEG_INFINITY, f64::max);
         if let Some(min) = min.filter(|min| min.is_finite() && *min <= lowest) {
@@ -280,6 +297,12 @@ mod tests {
             [Cell { lo: 50_000.0, hi: 100_000.0, n: 3 }, Cell { lo: 500_000.0, hi: 2_000_000.0, n: 2 }]
         );
         assert_eq!(cells.count(), 5);
+    }
+
+    #[test]
+    fn a_least_value_above_the_greatest_one_is_not_believed() {
+        let cells = Cells::from_explicit(&[1.0, 10.0], &[0, 5, 0], Some(9.0), Some(2.0), 1.0).unwrap();
+        assert_eq!(cells.as_slice(), [Cell { lo: 1.0, hi: 10.0, n: 5 }]);
     }
 
     #[test]

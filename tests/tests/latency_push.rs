@@ -127,6 +127,12 @@ async fn every_form_is_stored_as_it_was() {
     );
     assert_eq!(running.push(&empty, "application/json", r#"{"values":[]}"#).await.1["count"], 0);
 
+    // Counts of two routes at one instant are two.
+    for (route, requests) in [("/a", "100"), ("/b", "50")] {
+        let counts = [("service", "two"), ("route", route), ("requests", requests), ("end", &text)];
+        assert_eq!(running.push(&counts, "application/json", r#"{"values":[]}"#).await.0, 200);
+    }
+
     let client = running.rows("latency", 7).await;
     let nobody = "00000000-0000-0000-0000-000000000000";
     assert_eq!(
@@ -160,13 +166,18 @@ async fn every_form_is_stored_as_it_was() {
         client.query("SELECT DISTINCT toUInt64(toUnixTimestamp(window)) FROM latency").fetch_all().await.unwrap();
     assert_eq!(windows, [window]);
 
-    let client = running.rows("served", 2).await;
+    let client = running.rows("served", 4).await;
     let sql = "SELECT toString((service, model, owner, requests, aborted, input_tokens, output_tokens)) FROM served FINAL \
-               ORDER BY service";
+               ORDER BY service, requests";
     let served: Vec<String> = client.query(sql).fetch_all().await.unwrap();
     assert_eq!(
         served,
-        [format!("('labelled','m-7b','{OWNER}',4,2,1000,NULL)"), format!("('single','','{nobody}',4,1,NULL,NULL)"),]
+        [
+            format!("('labelled','m-7b','{OWNER}',4,2,1000,NULL)"),
+            format!("('single','','{nobody}',4,1,NULL,NULL)"),
+            format!("('two','','{nobody}',50,NULL,NULL,NULL)"),
+            format!("('two','','{nobody}',100,NULL,NULL,NULL)"),
+        ]
     );
 }
 

@@ -1,7 +1,7 @@
 //! The agent's HTTP listener.
 //!
 //! `POST /v1/latency` takes latencies: [`params`] reads whose they are from the query and [`interval`] when they were, [`body`]
-//! is read up to a limit, [`hdr`] makes cells of a histogram and [`values`] of single values in a [`unit`] of theirs, and
+//! is read up to a limit, [`hdr`] makes cells of a histogram and [`values`] of single values in a [`mod@unit`] of theirs, and
 //! [`push`] keeps them in the spool before it answers. `POST /v1/metrics`, and `Export` by gRPC, take any metrics ([`otlp`]).
 //! `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the sensors answer) tell how the agent is ([`health`]);
 //! `/metrics` shows what it last measured, too ([`crate::exposition`]).

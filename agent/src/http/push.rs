@@ -11,7 +11,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use contador_schemas::cells::{Cell, Cells, CellsError};
-use contador_schemas::series::window_of;
+use contador_schemas::names;
+use contador_schemas::series::{series_id, window_of};
 use serde_json::{Value, json};
 
 use super::Shared;
@@ -193,6 +194,11 @@ fn kept(told: Told, params: Params, start_ns: u64, end_ns: u64) -> (Vec<Latency>
     };
     let mut latencies = vec![latency(told.cells, Some(told.sum_us), false), latency(told.aborted, None, true)];
     latencies.retain(|latency| latency.cells.count() > 0);
+    // Counts of two routes at one instant are not one.
+    let labels = params.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let known = [(names::LATENCY_METRIC, metric.as_str()), (names::HTTP_ROUTE, params.route.as_str())];
+    let series = series_id(labels.chain(known)).to_string();
+    let whose = Whose { source: vec![(names::SERVED_SERIES.to_owned(), series)], ..whose.clone() };
     let served = Served {
         start_ns,
         end_ns,

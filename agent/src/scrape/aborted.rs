@@ -157,8 +157,12 @@ impl Unseen {
             return (unseen, None);
         }
         let surely = least.min(before.least);
-        unseen.counted = before.counted.max(surely);
-        let more = u64::try_from(unseen.counted - before.counted).ok().filter(|more| *more > 0);
+        // Of those that were missing at first, the ones that have ended since were not aborted: no more can have been than are
+        // missing still, by either of two scrapes.
+        let were_missing = signed(before.started).saturating_sub(signed(before.finished));
+        let counted = before.counted.min(missing.max(were_missing).max(0));
+        unseen.counted = counted.max(surely);
+        let more = u64::try_from(unseen.counted - counted).ok().filter(|more| *more > 0);
         (unseen, more.map(|more| (more, before.at_ns.min(at_ns))))
     }
 }

@@ -147,7 +147,10 @@ impl Follower {
         };
         let mut one = Self { shared: Arc::clone(shared), id, file, kept, rules: None, trouble: None };
         // Since when it is watched is remembered, and what the spool may lack goes first.
-        one.keep().await;
+        // One that is gone, and has nothing left, is not made younger: its time runs.
+        if target.is_some() || !one.kept.pending.is_empty() {
+            one.keep().await;
+        }
         Some(one)
     }
 

@@ -8,6 +8,9 @@ use uuid::Uuid;
 use super::journal::{Entry, Frame, Journal};
 use super::point::{Reason, Total};
 
+/// How far ahead of this host's clock a point may be, in nanoseconds: as far as the collector takes it.
+const MOST_AHEAD_NS: u64 = 10 * 60 * 1_000_000_000;
+
 /// Most series; those that were received least recently are forgotten.
 const MAX_SERIES: usize = 20_000;
 
@@ -117,6 +120,10 @@ impl Memory {
     /// # Errors
     /// [`Reason`]; nothing has changed then.
     pub fn take(&mut self, key: Uuid, total: Total, now: u64) -> Result<Taken, Reason> {
+        // It would hide the right ones that come after it, and the collector would refuse what came up to then.
+        if total.time() > now.saturating_add(MOST_AHEAD_NS) {
+            return Err(Reason::Time);
+        }
         let Some(Series { before, last, .. }) = self.series.get(&key) else {
             let watched = total.start().filter(|start| {
                 let run = total.time() - start;

@@ -1,5 +1,6 @@
 //! One running total of a histogram, and what came between two of them.
 
+use contador_schemas::cells::{Cells, CellsError, Exponential};
 use contador_schemas::running::{Buckets, Since};
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets as Positive;
 use opentelemetry_proto::tonic::metrics::v1::{DataPointFlags, ExponentialHistogramDataPoint, HistogramDataPoint};
@@ -10,7 +11,7 @@ const CLOCK_SLACK_NS: u64 = 5_000_000_000;
 /// Why a point is not taken.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
-    /// Its time is 0 or beyond 63 bits, or before its start.
+    /// Its time is 0 or beyond 63 bits, before its start, or more than 10 minutes ahead.
     Time,
     /// Its count is not the sum of its buckets.
     Torn,
@@ -198,6 +199,9 @@ impl Total {
         let (increase, reset) = match since {
             Since::Increase(buckets) => {
                 let sum = self.sum().zip(earlier.sum()).map(|(now, before)| now - before);
+                // A sum may have been read before its counts, and may have few digits. What came is sent without it then: the
+                // collector would refuse what can't add up.
+                let sum = sum.filter(|sum| cells(&buckets).is_ok_and(|cells| cells.can_add_up_to(*sum)));
                 (self.with(buckets, earlier.time(), sum), false)
             }
             Since::Fell => {
@@ -217,6 +221,17 @@ impl Total {
             _ => true,
         };
         same_run && matches!(self.buckets().since(&earlier.buckets()), Since::Increase(_))
+    }
+}
+
+/// The counts as cells, in the sender's unit.
+fn cells(buckets: &Buckets) -> Result<Cells, CellsError> {
+    match buckets {
+        Buckets::Explicit { bounds, counts, .. } => Cells::from_explicit(bounds, counts, None, None, 1.0),
+        &Buckets::Exponential { scale, zero_count, zero_threshold, offset, ref counts } => {
+            let (min, max) = (None, None);
+            Cells::from_exponential(&Exponential { scale, zero_count, zero_threshold, offset, counts, min, max }, 1.0)
+        }
     }
 }
 

@@ -108,6 +108,8 @@ fn totals_become_what_came_since_the_last_one() {
         (HistogramDataPoint { count: 3, ..point(T + 5, T + 20, &[8, 9]) }, Reason::Torn),
         (point(0, 0, &[8, 9]), Reason::Time),
         (point(T + 21, T + 20, &[8, 9]), Reason::Time),
+        // More than 10 minutes ahead of T + 1,000 s: it would hide all that comes before.
+        (point(T + 5, T + 1_601 * SECOND, &[8, 9]), Reason::Time),
     ] {
         let (rows, counted) = converted(&mut memory, vec![wrong]);
         assert_eq!((rows, counted.rejected), (vec![], [(reason, 1)].into()));
@@ -171,6 +173,24 @@ fn exponential_totals_subtract_and_everything_else_stays() {
     assert_eq!(point.positive.as_ref().unwrap().bucket_counts, [7, 1, 2]);
     // C7: the threshold stays.
     assert_eq!((point.count, point.zero_count, point.zero_threshold, point.scale), (10, 0, 0.02, 0));
+}
+
+#[test]
+fn a_sum_that_can_not_be_costs_no_count() {
+    let total = |time, counts: &[u64], sum| {
+        let point = HistogramDataPoint { sum: Some(sum), ..point(T, time, counts) };
+        Total::explicit(&point).unwrap().unwrap()
+    };
+    let increase = |before: f64, after: f64| {
+        let (earlier, later) = (total(T + 1, &[1, 0, 0], before), total(T + 2, &[1, 2, 0], after));
+        let (Total::Explicit(increase), false) = later.since(&earlier).unwrap() else { panic!("an increase") };
+        (increase.count, increase.sum)
+    };
+    // Two values in (1, 2] add up to more than 2 and no more than 4.
+    assert_eq!(increase(0.5, 3.5), (2, Some(3.0)));
+    // A third one is in the sum, and not yet in the counts; and a sum of few digits.
+    assert_eq!(increase(0.5, 5.5), (2, None));
+    assert_eq!(increase(1e6, 1e6), (2, None));
 }
 
 #[test]

@@ -15,6 +15,9 @@ use crate::store::{Store, StoreState};
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_secs(15);
 
+/// Longest wait for one look.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How far a look goes back, in seconds.
 const BACK_SECONDS: u32 = 300;
 
@@ -45,15 +48,30 @@ impl Gauges {
 
     /// Looks now and then; never ends by itself.
     pub async fn keep(self, store: Store, mut state: watch::Receiver<StoreState>) {
-        while state.wait_for(|state| state.reason().is_none()).await.is_ok() {
-            let seen = look(&store).await;
+        loop {
+            // What was seen last says nothing of a time in which nothing can be seen.
+            if state.borrow().reason().is_some() {
+                self.set(None);
+            }
+            if state.wait_for(|state| state.reason().is_none()).await.is_err() {
+                return;
+            }
+            let looked = tokio::time::timeout(PATIENCE, look(&store)).await;
+            let seen = looked.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
             if let Err(message) = &seen {
                 tracing::warn!(error = message, "the latencies of the last five minutes could not be read");
             }
-            if let Ok(mut place) = self.seen.write() {
-                *place = seen.ok();
+            self.set(seen.ok());
+            tokio::select! {
+                () = tokio::time::sleep(INTERVAL) => {}
+                gone = state.wait_for(|state| state.reason().is_some()) => if gone.is_err() { return },
             }
-            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    fn set(&self, seen: Option<Registry>) {
+        if let Ok(mut place) = self.seen.write() {
+            *place = seen;
         }
     }
 }

@@ -65,6 +65,10 @@ pub async fn phases(store: &Store, ask: &Ask) -> Result<Phases, Error> {
         let mut ask = ask.clone();
         ask.equal.retain(|(label, _)| *label != Label::Metric);
         ask.equal.push((Label::Metric, metric.to_owned()));
+        if metric == CLIENT {
+            // What an SDK of this service says it waited for is another service's time.
+            ask.equal.push((Label::Attribute("otel.metric.name".to_owned()), String::new()));
+        }
         (ask.by, ask.step, ask.quantiles) = (Vec::new(), None, vec![Quantile::P50, Quantile::P99]);
         let told = tell(store, &ask).await?;
         let point = told.series.into_iter().next().and_then(|series| series.points.into_iter().next());

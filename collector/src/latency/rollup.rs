@@ -96,7 +96,8 @@ async fn roll_up(store: &Store, level: Level, watermark: i64) -> clickhouse::err
 type Dirty = (u32, u64);
 
 /// Windows that have ended at the watermark and have changed since the last one, `from`: rows in them were stored since, or
-/// they have ended since. In a first pass, all that the source has.
+/// they have ended since. In a first pass, all that the source has. Those in which a row was stored after the watermark are left
+/// to the next pass: a row that is still being put right may count less then, and a window that counts less is not taken.
 async fn dirty(store: &Store, level: Level, from: i64, watermark: i64) -> clickhouse::error::Result<Vec<Dirty>> {
     let Level { source, seconds: length, .. } = level;
     let end = seconds(watermark);
@@ -108,7 +109,7 @@ async fn dirty(store: &Store, level: Level, from: i64, watermark: i64) -> clickh
         let ended = seconds(from);
         let ended = ended - ended % length;
         format!(
-            "{start} IN (SELECT {start} FROM latency WHERE window < toDateTime({end}, 'UTC') \
+            "{start} GLOBAL IN (SELECT {start} FROM latency WHERE window < toDateTime({end}, 'UTC') \
              AND stored >= fromUnixTimestamp64Milli({from}, 'UTC') \
              UNION DISTINCT SELECT {start} FROM latency WHERE window >= toDateTime({ended}, 'UTC') \
              AND window < toDateTime({end}, 'UTC'))"
@@ -116,7 +117,9 @@ async fn dirty(store: &Store, level: Level, from: i64, watermark: i64) -> clickh
     };
     let sql = format!(
         "SELECT {start} AS w, toUInt64(sum(length(lo))) AS cells FROM {source} \
-         WHERE window < toDateTime({end}, 'UTC') AND {changed} GROUP BY w ORDER BY w"
+         WHERE window < toDateTime({end}, 'UTC') AND {changed} \
+         AND {start} GLOBAL NOT IN (SELECT {start} FROM latency WHERE window < toDateTime({end}, 'UTC') \
+         AND stored >= fromUnixTimestamp64Milli({watermark}, 'UTC')) GROUP BY w ORDER BY w"
     );
     settings(store.client.query(&sql)).fetch_all().await
 }

@@ -100,7 +100,12 @@ pub fn beside(ask: &Ask, condition: &Condition, cover: &Cover) -> String {
             condition.sql()
         )
     });
-    let grouped = if keys.is_empty() { String::new() } else { format!(" GROUP BY {}", keys.trim_end_matches(", ")) };
+    // Each row is an answer or more: of too many, one more than are allowed is enough to say so.
+    let most = super::ask::MOST_ANSWERS + 1;
+    let grouped = match keys.trim_end_matches(", ") {
+        "" => String::new(),
+        keys => format!(" GROUP BY {keys} LIMIT {most}"),
+    };
     format!(
         "SELECT {}, sum(toUInt128(count)) AS counted, sum(toUInt128(censored)) AS aborted, max(made) AS made_up, \
          sum(toUInt128(known)) AS with_sum, sum(summed_us) AS sum FROM ({tables}){grouped}",

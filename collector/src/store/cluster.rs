@@ -17,7 +17,6 @@ const SHARDING: &[(&str, &str)] = &[
     ("rollups", "cityHash64(level)"),
     ("served", "cityHash64(source)"),
     ("ledger", "cityHash64(device)"),
-    ("served", "cityHash64(service)"),
     ("latency_totals", "cityHash64(total)"),
     ("owners", "cityHash64(id)"),
     ("devices", "cityHash64(id)"),

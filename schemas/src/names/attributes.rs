@@ -103,5 +103,6 @@ attributes! {
     LATENCY_METRIC "contador.latency.metric" "What was timed: request_duration, time_to_first_token, time_per_output_token, queue_time."
     LATENCY_CENSORED "contador.latency.censored" "true: each value is a lower bound, since its request was aborted; absent otherwise."
     LATENCY_RESET "contador.latency.reset" "true: the source began again in the point's interval; absent otherwise."
+    SERVED_SERIES "contador.served.series" "Id of the metric, route and labels that a count was sent with: tells apart counts of one replica and instant."
     TOKEN_TYPE "gen_ai.token.type" "What a token was for: input or output."
 }

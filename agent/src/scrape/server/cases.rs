@@ -269,6 +269,26 @@ fn l11_aborted_requests_that_are_counted_nowhere_are_lower_bounds() {
 }
 
 #[test]
+fn l11_requests_that_ran_at_the_first_page_and_ended_since_were_not_aborted() {
+    let page = |first: u64, done: u64, running: u64| {
+        e2e(&[(3, done)], 0.9 * done as f64)
+            + &histogram("vllm:time_to_first_token_seconds", VLLM, &["0.1"], &[first, 0], 0.05 * first as f64)
+            + &value("vllm:num_requests_running", VLLM, running as f64)
+            + &value("vllm:num_requests_waiting", VLLM, 0.0)
+    };
+    let mut watched = Watched::new(rules());
+    // Ten run, and end. Then five others are aborted.
+    watched.take(1, &page(100, 90, 10));
+    watched.take(2, &page(100, 100, 0));
+    watched.take(3, &page(100, 100, 0));
+    watched.take(4, &page(105, 100, 5));
+    watched.take(5, &page(105, 100, 0));
+    let taken = watched.take(6, &page(705, 700, 0));
+    let aborted: u64 = taken.served.iter().filter_map(|served| served.aborted).sum();
+    assert_eq!(aborted, 5);
+}
+
+#[test]
 fn l11_aborted_requests_that_the_histogram_holds_are_not_counted_twice() {
     let page = |low: u64, high: u64, stop: u64, abort: u64| {
         e2e(&[(0, low), (7, high)], 0.1 * low as f64 + 4.0 * high as f64)

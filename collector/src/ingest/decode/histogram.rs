@@ -109,23 +109,10 @@ fn finished(reading: Reading, own: bool) -> Result<Option<(Reading, Cells)>, Rea
         return Err(Reason::NotANumber);
     }
     let cells = reading.cells()?;
-    if !own && reading.sum_us().is_some_and(|sum| !can_be_sum(&cells, sum)) {
+    if !own && reading.sum_us().is_some_and(|sum| !cells.can_add_up_to(sum)) {
         return Err(Reason::Sum);
     }
     Ok(Some((reading, cells)))
-}
-
-/// Part of a sum by which rounding may move it: senders add up millions of floats, some of them in 32 bits.
-const SUM_SLACK: f64 = 1e-4;
-
-/// Whether values in these cells can add up to `sum`. One that is too small has negative values in it, and one that is too
-/// large values that the buckets don't have: a clock that was set, a time of 0 that was taken for the start.
-fn can_be_sum(cells: &Cells, sum: f64) -> bool {
-    #[expect(clippy::cast_precision_loss, reason = "compared with a tolerance")]
-    let total = |edge: fn(&Cell) -> f64| cells.as_slice().iter().map(|cell| edge(cell) * cell.n as f64).sum::<f64>();
-    let (least, most) = (total(|cell| cell.lo), total(|cell| cell.hi));
-    let slack = SUM_SLACK * least.max(sum.abs());
-    sum >= least - slack && sum <= most + slack
 }
 
 fn factor(metric: &Metric) -> Result<f64, Reason> {
