@@ -2,8 +2,9 @@
 
 CARGO ?= cargo
 DEMO_ARGS ?=
+FUZZ_SECONDS ?= 600
 
-.PHONY: help demo programs build test test-deps fmt clippy docs deny engine clean
+.PHONY: help demo programs build test test-deps fmt clippy docs deny fuzz engine clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -38,6 +39,9 @@ docs: ## API documentation, warnings are errors
 deny: ## licences, bans and sources of all crates (needs cargo-deny)
 	$(CARGO) fetch --locked
 	$(CARGO) deny --offline check bans licenses sources
+
+fuzz: ## each parser of foreign bytes for FUZZ_SECONDS (needs a nightly toolchain and cargo-fuzz)
+	@tests/fuzz/run.sh $(FUZZ_SECONDS)
 
 target/debug/contador:
 	@$(MAKE) --no-print-directory programs
