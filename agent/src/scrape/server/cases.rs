@@ -239,22 +239,24 @@ fn a_sum_that_was_read_before_its_counts_is_no_contradiction() {
     assert_eq!(dropped(&watched.take(7, &e2e(&[(0, 8), (7, 2)], 99.1)), Reason::Sum), 2);
 }
 
+/// A page with so many requests that got a first token, that are done, and that run.
+fn in_flight(first: u64, done: u64, running: u64) -> String {
+    e2e(&[(3, done)], 0.9 * done as f64)
+        + &histogram("vllm:time_to_first_token_seconds", VLLM, &["0.1"], &[first, 0], 0.05 * first as f64)
+        + &value("vllm:num_requests_running", VLLM, running as f64)
+        + &value("vllm:num_requests_waiting", VLLM, 0.0)
+}
+
 #[test]
 fn l11_aborted_requests_that_are_counted_nowhere_are_lower_bounds() {
-    let page = |first: u64, done: u64, running: u64| {
-        e2e(&[(3, done)], 0.9 * done as f64)
-            + &histogram("vllm:time_to_first_token_seconds", VLLM, &["0.1"], &[first, 0], 0.05 * first as f64)
-            + &value("vllm:num_requests_running", VLLM, running as f64)
-            + &value("vllm:num_requests_waiting", VLLM, 0.0)
-    };
     let mut watched = Watched::new(rules());
     // 10 had been aborted before.
-    watched.take(1, &page(110, 100, 0));
-    assert_eq!(watched.take(2, &page(120, 105, 5)).served, []);
+    watched.take(1, &in_flight(110, 100, 0));
+    assert_eq!(watched.take(2, &in_flight(120, 105, 5)).served, []);
     // The five that ran are gone, and no histogram tells of them; a second scrape says the same.
-    let taken = watched.take(3, &page(120, 105, 0));
+    let taken = watched.take(3, &in_flight(120, 105, 0));
     assert_eq!((taken.latencies.len(), taken.served.len()), (0, 0));
-    let taken = watched.take(4, &page(720, 705, 0));
+    let taken = watched.take(4, &in_flight(720, 705, 0));
     let censored = taken.latencies.iter().find(|latency| latency.censored).unwrap();
     assert_eq!((&*censored.metric, &*censored.model), ("request_duration", "llama"));
     assert_eq!((cells(censored), censored.sum_us), (vec![(0.0, f64::INFINITY, 5)], None));
@@ -265,25 +267,19 @@ fn l11_aborted_requests_that_are_counted_nowhere_are_lower_bounds() {
     let state = |q| cells.quantile(q, 10.0, 5).state;
     assert_eq!((cells.count(), state(Quantile::P99), state(Quantile::P999)), (605, State::Ok, State::Censored));
     // They are counted once.
-    assert!(watched.take(5, &page(720, 705, 0)).latencies.is_empty());
+    assert!(watched.take(5, &in_flight(720, 705, 0)).latencies.is_empty());
 }
 
 #[test]
 fn l11_requests_that_ran_at_the_first_page_and_ended_since_were_not_aborted() {
-    let page = |first: u64, done: u64, running: u64| {
-        e2e(&[(3, done)], 0.9 * done as f64)
-            + &histogram("vllm:time_to_first_token_seconds", VLLM, &["0.1"], &[first, 0], 0.05 * first as f64)
-            + &value("vllm:num_requests_running", VLLM, running as f64)
-            + &value("vllm:num_requests_waiting", VLLM, 0.0)
-    };
     let mut watched = Watched::new(rules());
     // Ten run, and end. Then five others are aborted.
-    watched.take(1, &page(100, 90, 10));
-    watched.take(2, &page(100, 100, 0));
-    watched.take(3, &page(100, 100, 0));
-    watched.take(4, &page(105, 100, 5));
-    watched.take(5, &page(105, 100, 0));
-    let taken = watched.take(6, &page(705, 700, 0));
+    watched.take(1, &in_flight(100, 90, 10));
+    watched.take(2, &in_flight(100, 100, 0));
+    watched.take(3, &in_flight(100, 100, 0));
+    watched.take(4, &in_flight(105, 100, 5));
+    watched.take(5, &in_flight(105, 100, 0));
+    let taken = watched.take(6, &in_flight(705, 700, 0));
     let aborted: u64 = taken.served.iter().filter_map(|served| served.aborted).sum();
     assert_eq!(aborted, 5);
 }
