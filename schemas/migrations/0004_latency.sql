@@ -26,6 +26,6 @@ CREATE TABLE IF NOT EXISTS latency
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toDate(window)
-ORDER BY (service, metric, series, window, source, ts)
+ORDER BY (service, metric, toStartOfFiveMinutes(window), series, window, source, ts)
 TTL window + INTERVAL 14 DAY
 SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1

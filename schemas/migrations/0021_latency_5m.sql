@@ -22,6 +22,6 @@ CREATE TABLE IF NOT EXISTS latency_5m
 )
 ENGINE = ReplacingMergeTree(count)
 PARTITION BY toYYYYMM(window)
-ORDER BY (service, metric, series, window)
+ORDER BY (service, metric, toStartOfHour(window), series, window)
 TTL window + INTERVAL 400 DAY
 SETTINGS ttl_only_drop_parts = 1, fsync_after_insert = 1, fsync_part_directory = 1

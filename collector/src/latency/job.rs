@@ -16,26 +16,16 @@ const INTERVAL: Duration = Duration::from_secs(300);
 /// Time until the next try after a failure.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Longest wait for a pass. What it has made by then stays.
-const PATIENCE: Duration = Duration::from_secs(3_600);
-
 /// Rolls up now and then; never ends by itself.
 pub async fn run(store: Store, mut state: watch::Receiver<StoreState>) {
     loop {
         if state.wait_for(|state| state.reason().is_none()).await.is_err() {
             return;
         }
-        let wait = match tokio::time::timeout(PATIENCE, turn(&store)).await {
-            Ok(Ok(wait)) => wait,
-            Ok(Err(error)) => {
-                tracing::warn!(error = chain(&error), "latencies were not rolled up; they are read from their rows");
-                RETRY
-            }
-            Err(_) => {
-                tracing::warn!(after = PATIENCE.as_secs(), "rolling up latencies takes too long");
-                RETRY
-            }
-        };
+        let wait = turn(&store).await.unwrap_or_else(|error| {
+            tracing::warn!(error = chain(&error), "latencies were not rolled up; they are read from their rows");
+            RETRY
+        });
         tokio::time::sleep(wait).await;
     }
 }

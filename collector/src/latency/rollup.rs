@@ -4,6 +4,8 @@
 //! passes at once make the same rows. A window that is made again from fewer rows, since the others have reached the end
 //! of their time to live, counts less than the row that is there, and ClickHouse keeps the one that counts more.
 
+use std::time::Duration;
+
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,19 @@ const CHUNK_CELLS: u64 = 4_000_000;
 
 /// Longest time that the windows of one insert span: it may not touch more than 100 partitions.
 const CHUNK_SECONDS: u32 = 30 * 86_400;
+
+/// How far the watermark moves at once, in milliseconds: a day.
+const STEP: i64 = 86_400_000;
+
+/// Most such steps of a pass: rows are kept for 14 days.
+const MOST_STEPS: i64 = 15;
+
+/// [`MARGIN_SECONDS`] in milliseconds.
+const MARGIN: i64 = MARGIN_SECONDS as i64 * 1_000;
+
+/// Longest time that ClickHouse may take for one statement, in seconds, and how long it is waited for.
+const STATEMENT_SECONDS: &str = "600";
+const PATIENCE: Duration = Duration::from_secs(660);
 
 /// A row with more cells than this has them put together.
 const MOST_CELLS: u32 = 4_096;
@@ -46,20 +61,50 @@ struct Rollup {
     finished: i64,
 }
 
-/// Rolls up everything that was stored before now, less [`MARGIN_SECONDS`].
+/// Rolls up everything that was stored before now, less [`MARGIN_SECONDS`], by days of what was stored: what a pass that
+/// dies has done by then is done.
 ///
 /// # Errors
-/// When ClickHouse fails; what was made by then stays and is made again.
+/// When ClickHouse fails; what was made by then stays.
 pub async fn pass(store: &Store) -> clickhouse::error::Result<Vec<Passed>> {
-    let now = "SELECT toUnixTimestamp64Milli(now64(3))";
-    let now: i64 = store.client.query(now).fetch_one().await?;
-    let watermark = now - i64::from(MARGIN_SECONDS) * 1_000;
-    let mut passed = Vec::new();
-    for level in LEVELS {
-        let windows = roll_up(store, level, watermark).await?;
-        passed.push(Passed { table: level.table, windows, watermark });
+    let target = clock(store).await? - MARGIN;
+    let mut passed = LEVELS.map(|level| Passed { table: level.table, windows: 0, watermark: target });
+    for watermark in steps(first(store).await?, target) {
+        for (level, passed) in LEVELS.into_iter().zip(&mut passed) {
+            passed.windows += roll_up(store, level, watermark, target).await?;
+        }
     }
-    Ok(passed)
+    Ok(passed.into())
+}
+
+/// Watermarks from after `first` to `target`, a day apart; all in Unix milliseconds.
+fn steps(first: i64, target: i64) -> impl Iterator<Item = i64> {
+    let first = first.max(target - MOST_STEPS * STEP);
+    std::iter::successors(Some(first), move |at| Some(at + STEP))
+        .skip(1)
+        .take_while(move |at| *at < target)
+        .chain(std::iter::once(target))
+}
+
+/// From when there may be something to do: the watermark that is furthest behind, or when the first row was stored.
+async fn first(store: &Store) -> clickhouse::error::Result<i64> {
+    let sql = "SELECT toUnixTimestamp64Milli(argMax(watermark, pass)) FROM rollups GROUP BY level";
+    let watermarks: Vec<i64> = patiently(store.client.query(sql).fetch_all()).await?;
+    if watermarks.len() == LEVELS.len() {
+        return Ok(watermarks.into_iter().min().unwrap_or_default());
+    }
+    let sql = "SELECT toUnixTimestamp64Milli(min(stored)) FROM latency";
+    patiently(settings(store.client.query(sql)).fetch_one()).await
+}
+
+/// ClickHouse's clock, Unix milliseconds.
+async fn clock(store: &Store) -> clickhouse::error::Result<i64> {
+    patiently(store.client.query("SELECT toUnixTimestamp64Milli(now64(3))").fetch_one()).await
+}
+
+/// What a statement answers, unless it never does.
+async fn patiently<T>(answer: impl Future<Output = clickhouse::error::Result<T>>) -> clickhouse::error::Result<T> {
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Err(clickhouse::error::Error::TimedOut))
 }
 
 /// When the last pass of all levels ended, and now, by ClickHouse's clock, Unix milliseconds; `None` before the first.
@@ -73,22 +118,25 @@ pub async fn last(store: &Store) -> clickhouse::error::Result<Option<(i64, i64)>
     Ok((rows > 0).then_some((finished, now)))
 }
 
-async fn roll_up(store: &Store, level: Level, watermark: i64) -> clickhouse::error::Result<u64> {
+/// Takes a level from where it is to `watermark`; nothing when it is there, unless that is `target`: then the clock was set
+/// back, and what was stored since then looks older than the level's watermark.
+async fn roll_up(store: &Store, level: Level, watermark: i64, target: i64) -> clickhouse::error::Result<u64> {
     let before = "SELECT ?fields FROM rollups FINAL WHERE level = ?";
-    let before: Option<Rollup> = store.client.query(before).bind(level.table).fetch_optional().await?;
+    let before: Option<Rollup> = patiently(store.client.query(before).bind(level.table).fetch_optional()).await?;
     let (pass, from) = before.map_or((0, 0), |row| (row.pass, row.watermark));
-    // The clock was set back: what was stored since then looks older than the watermark.
-    let from = from.min(watermark);
-    let dirty = dirty(store, level, from, watermark).await?;
+    if from >= watermark && watermark < target {
+        return Ok(0);
+    }
+    let dirty = dirty(store, level, from.min(watermark), watermark).await?;
     for chunk in chunks(&dirty) {
         make(store, level, &chunk).await?;
     }
     let windows = dirty.len() as u64;
-    let finished = watermark + i64::from(MARGIN_SECONDS) * 1_000;
+    let finished = clock(store).await?;
     let row = Rollup { level: level.table.to_owned(), pass: pass + 1, watermark, windows, finished };
     let mut insert = store.client.insert::<Rollup>("rollups").await?;
     insert.write(&row).await?;
-    insert.end().await?;
+    patiently(insert.end()).await?;
     Ok(windows)
 }
 
@@ -121,7 +169,7 @@ async fn dirty(store: &Store, level: Level, from: i64, watermark: i64) -> clickh
          AND {start} GLOBAL NOT IN (SELECT {start} FROM latency WHERE window < toDateTime({end}, 'UTC') \
          AND stored >= fromUnixTimestamp64Milli({watermark}, 'UTC')) GROUP BY w ORDER BY w"
     );
-    settings(store.client.query(&sql)).fetch_all().await
+    patiently(settings(store.client.query(&sql)).fetch_all()).await
 }
 
 /// Windows that are made by one insert, and of which part of the series.
@@ -204,7 +252,7 @@ async fn make(store: &Store, level: Level, chunk: &Chunk) -> clickhouse::error::
         end = last.saturating_add(length),
         windows = windows.join(", "),
     );
-    settings(store.client.query(&sql)).execute().await
+    patiently(settings(store.client.query(&sql)).execute()).await
 }
 
 /// An edge on the grid, never inward: an edge that is on it stays, up to the rounding of `log2`.
@@ -218,12 +266,25 @@ fn settings(query: clickhouse::query::Query) -> clickhouse::query::Query {
         .with_setting("max_query_size", "16777216")
         .with_setting("distributed_foreground_insert", "1")
         .with_setting("do_not_merge_across_partitions_select_final", "1")
-        .with_setting("max_execution_time", "600")
+        .with_setting("max_execution_time", STATEMENT_SECONDS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pass_goes_by_days_and_ends_where_it_should() {
+        let day = 86_400_000;
+        let all = |first, target| steps(first, target).collect::<Vec<_>>();
+        assert_eq!(all(7, 7 + 2 * day + 1), [7 + day, 7 + 2 * day, 7 + 2 * day + 1]);
+        assert_eq!(all(7, 7 + 2 * day), [7 + day, 7 + 2 * day]);
+        assert_eq!(all(7, 8), [8]);
+        // The clock was set back.
+        assert_eq!(all(8, 7), [7]);
+        // Nothing was stored yet, or a year ago.
+        assert_eq!(all(0, 400 * day).len(), 15);
+    }
 
     #[test]
     fn inserts_are_bounded_and_leave_no_window_out() {

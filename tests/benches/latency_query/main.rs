@@ -2,10 +2,11 @@
 //!
 //! One service with `--series` series, each with a row every 10 s, is made inside of the engine from 20,000 rows of cells: 30 to
 //! 69 requests each, lognormal; half of the series in exponential buckets of scale 5 whose outer cells are narrowed by least and
-//! greatest value, half in cells as narrow as those of an HDR histogram with 3 digits. Rows go back `--days` days and are rolled
-//! up by the real pass, once; then those that are older than 14 days are dropped, as their time to live would. Nothing is
-//! dropped before (`SYSTEM STOP TTL MERGES`). Then the p99 is asked for through the query module, in turns with the plain sum
-//! of the same rows, where they are kept (`rows`): what it would take without roll-ups.
+//! greatest value, half in cells as narrow as those of an HDR histogram with 3 digits. Rows go back `--days` days, today's are
+//! there to its end, as if it were late in the day, and they are rolled up by the real pass, once; then those that are older than
+//! 14 days are dropped, as their time to live would. Nothing is dropped before (`SYSTEM STOP TTL MERGES`). Then the p99 is asked
+//! for through the query module, in turns with the plain sum of the same rows, where they are kept (`rows`): what it would take
+//! without roll-ups.
 //!
 //! `cargo bench -p contador-tests --bench latency_query -- [--days 30] [--series 100] [--rounds 5]`
 #![allow(clippy::unwrap_used, reason = "a benchmark ends at what it does not expect")]
@@ -62,9 +63,14 @@ async fn measure(days: u32, series: u32, rounds: u32) -> Value {
     templates(&store).await;
     let begun = Instant::now();
     for back in (1..=days).rev() {
-        fill(&store, now - back * DAY, series).await;
+        fill(&store, (now - back * DAY, now - (back - 1) * DAY), series).await;
     }
+    // A day is a partition: an answer that reads the last minutes from rows must not depend on how late it is.
+    fill(&store, (now, now.next_multiple_of(DAY)), series).await;
     let filled = begun.elapsed();
+    let rows: u64 = store.client.query("SELECT count() FROM latency").fetch_one().await.unwrap();
+    let expected = (now - days * DAY..now.next_multiple_of(DAY)).step_by(10).len() as u64 * u64::from(series);
+    assert_eq!(rows, expected, "a row of each series each 10 s");
     let begun = Instant::now();
     let passed = pass(&store).await.unwrap();
     let rolled = begun.elapsed();
@@ -114,11 +120,10 @@ async fn templates(store: &Store) {
     .await;
 }
 
-/// A day of rows from `from` on, in inserts of six hours.
-async fn fill(store: &Store, from: u32, series: u32) {
-    for part in 0..4 {
-        let from = from + part * DAY / 4;
-        let rows = series * DAY / 4 / 10;
+/// Rows of a time, in inserts of up to six hours.
+async fn fill(store: &Store, (from, to): (u32, u32), series: u32) {
+    for from in (from..to).step_by(6 * HOUR as usize) {
+        let rows = series * (to - from).min(6 * HOUR) / 10;
         let sql = format!(
             "INSERT INTO latency (window, start_ts, ts, series, source, service, model, metric, route, environment, node, \
              attributes, lo, hi, n, count, sum_us, stored) \
@@ -130,7 +135,7 @@ async fn fill(store: &Store, from: u32, series: u32) {
              toDateTime64(w + 12, 3, 'UTC') \
              FROM (SELECT number % {series} AS s, toUInt32({from} + intDiv(number, {series}) * 10) AS w, \
                    toUInt32(cityHash64(s, w) % 10000 * 2 + s % 2) AS k FROM numbers({rows})) AS rows \
-             ANY INNER JOIN template USING (k)"
+             INNER JOIN template USING (k)"
         );
         run(store, &sql).await;
     }
