@@ -1,6 +1,7 @@
 //! The true quantile is inside of the interval that is told, whatever the values and whoever sent them: a million values of each
 //! of twenty distributions, of eight sources in three windows each, sent as HDR histograms and as single values through an agent,
-//! as exponential histograms of three scales, and in the buckets of servers. The truth comes from sorting.
+//! as exponential histograms of three scales, in the buckets of servers, and by servers that the agent scrapes. The truth comes
+//! from sorting.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -11,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use contador::latency::{Ask, tell};
+use contador::latency::{Ask, Label, tell};
 use contador::store::Store;
 use contador_schemas::quantile::{Answer, Quantile};
 use contador_tests::{Agent, Collector, Engine};
@@ -26,6 +27,7 @@ mod truth_support;
 use collector_support::{accepted, now, request, store};
 use truth_support::distributions::{DISTRIBUTIONS, Distribution};
 use truth_support::layouts::{SCALES, SERVERS, explicit, explicit_metric, exponential, exponential_metric};
+use truth_support::pages::{Pages, scraped};
 use truth_support::{INTERVALS, Part, SOURCES, parts, ranked};
 
 /// Values of each distribution.
@@ -44,6 +46,8 @@ struct Places {
     otlp: String,
     end: u64,
     http: reqwest::Client,
+    /// Servers that the agent scrapes.
+    pages: Pages,
 }
 
 impl Places {
@@ -62,6 +66,11 @@ impl Places {
         let status = answer.status();
         let told: serde_json::Value = answer.json().await.unwrap();
         assert_eq!((status.as_u16(), told["count"].as_u64()), (200, Some(part.sorted.len() as u64)), "{told}");
+    }
+
+    /// Servers serve what is in an interval of all sources.
+    fn serve(&self, model: &'static str, parts: &[Part], interval: usize) {
+        parts.iter().filter(|part| part.interval == interval).for_each(|part| self.pages.count(model, part));
     }
 
     /// Sends all parts as one request by OTLP, with a metric of each source.
@@ -107,6 +116,7 @@ async fn send(places: &Places, number: usize, distribution: &'static Distributio
     let parts = tokio::task::spawn_blocking(move || parts(&distribution.values(number as u64 + 1, VALUES)));
     let parts = parts.await.unwrap();
     let truth = QUANTILES.map(|q| ranked(&parts, q.rank(VALUES as u64) as usize) as f64 / 1e3);
+    places.serve(name, &parts, 0);
     let (unit, divisor) = if distribution.whole { ("us", 1_000) } else { ("ns", 1) };
     // Each request is answered a second after the last insert at most: all of them at once take no longer than one.
     let pushed = async {
@@ -114,6 +124,7 @@ async fn send(places: &Places, number: usize, distribution: &'static Distributio
             let hdr = hdr(&part.sorted, divisor);
             places.push(&service(name, "hdr"), part, unit, "application/octet-stream", hdr).await;
         }
+        places.serve(name, &parts, 1);
     };
     let single = number.is_multiple_of(SINGLE_EVERY);
     let values = async {
@@ -140,16 +151,17 @@ async fn send(places: &Places, number: usize, distribution: &'static Distributio
     });
     let (exponential, explicit) = (futures::future::join_all(exponential), futures::future::join_all(explicit));
     futures::join!(pushed, values, exponential, explicit);
+    places.serve(name, parts, 2);
     let servers = SERVERS.map(|(way, _)| way);
     let ways = ["hdr"].into_iter().chain(single.then_some("values")).chain(EXPONENTIAL).chain(servers).collect();
     Sent { truth, ways, name }
 }
 
-/// Waits until every value of every service is stored.
+/// Waits until every value of every service, model and metric is stored.
 async fn stored(store: &Store, services: usize) {
     let deadline = Instant::now() + DEADLINE;
     loop {
-        let sql = "SELECT toString(service) AS s, sum(count) AS c FROM latency FINAL GROUP BY s";
+        let sql = "SELECT concat(service, ' ', model, ' ', metric) AS s, sum(count) AS c FROM latency FINAL GROUP BY s";
         let counts: Vec<(String, u64)> = store.client.query(sql).fetch_all().await.unwrap();
         let whole = counts.iter().filter(|(_, count)| *count == VALUES as u64).count();
         if whole == services && counts.len() == services {
@@ -160,9 +172,37 @@ async fn stored(store: &Store, services: usize) {
     }
 }
 
-/// The quantiles of a service, as the collector tells them.
-async fn answers(store: &Store, service: &str, (from, to): (u32, u32)) -> Vec<Answer> {
-    let ask = Ask { quantiles: QUANTILES.to_vec(), ..Ask::p99(service, "request_duration", from, to) };
+/// A service, a metric and a model, and how its intervals are called when it is told how wide they are.
+struct Asked<'a> {
+    sent: &'a Sent,
+    service: String,
+    metric: &'a str,
+    model: &'a str,
+    way: String,
+}
+
+/// Everything that has the truth of a distribution: what was sent, and what was scraped.
+fn asked(sent: &Sent) -> impl Iterator<Item = Asked<'_>> {
+    let pushed = sent.ways.iter().map(|way| Asked {
+        sent,
+        service: service(sent.name, way),
+        metric: "request_duration",
+        model: "",
+        way: (*way).to_owned(),
+    });
+    pushed.chain(scraped().map(|(kind, metric)| Asked {
+        sent,
+        service: kind.to_owned(),
+        metric,
+        model: sent.name,
+        way: format!("scraped {kind} {metric}"),
+    }))
+}
+
+/// The quantiles of what is asked, as the collector tells them.
+async fn answers(store: &Store, asked: &Asked<'_>, (from, to): (u32, u32)) -> Vec<Answer> {
+    let ask = Ask::p99(&asked.service, asked.metric, from, to).only(Label::Model, asked.model);
+    let ask = Ask { quantiles: QUANTILES.to_vec(), ..ask };
     let told = tell(store, &ask).await.unwrap();
     told.series.into_iter().flat_map(|series| series.points).flat_map(|point| point.answers).collect()
 }
@@ -172,10 +212,13 @@ async fn the_truth_is_inside_whatever_the_values_and_whoever_sent_them() {
     let engine = Engine::start().unwrap();
     let collector = Collector::start(engine.url(), "").unwrap();
     collector.ready().await.unwrap();
-    let agent = Agent::start(&collector.grpc, "").unwrap();
+    let pages = Pages::start(DISTRIBUTIONS.iter().map(|distribution| distribution.name)).await;
+    let config = format!("[scrape]\ninterval = \"1s\"\n{}", pages.targets());
+    let agent = Agent::start(&collector.grpc, &config).unwrap();
+    pages.are_read(DEADLINE).await;
     let end = now() / 10 * 10 - 20 * INTERVALS as u64;
     let http = reqwest::Client::new();
-    let places = Places { agent: agent.url.clone(), otlp: collector.http.clone(), end, http };
+    let places = Places { agent: agent.url.clone(), otlp: collector.http.clone(), end, http, pages };
     let began = Instant::now();
     let sent: Vec<Sent> = futures::stream::iter(DISTRIBUTIONS.iter().enumerate())
         .map(|(number, distribution)| send(&places, number, distribution))
@@ -183,19 +226,21 @@ async fn the_truth_is_inside_whatever_the_values_and_whoever_sent_them() {
         .collect()
         .await;
     println!("sent after {:.1?}", began.elapsed());
+    places.pages.are_read(DEADLINE).await;
     let store = store(engine.url(), "contador");
-    stored(&store, sent.iter().map(|sent| sent.ways.len()).sum()).await;
+    let all: Vec<Asked<'_>> = sent.iter().flat_map(asked).collect();
+    stored(&store, all.len()).await;
     println!("stored after {:.1?}", began.elapsed());
 
     let span = (u32::try_from(end - 60).unwrap(), u32::try_from(now() + 10).unwrap());
     let mut widest: BTreeMap<&str, [f64; 4]> = BTreeMap::new();
-    let asked = sent.iter().flat_map(|sent| sent.ways.iter().map(move |way| (sent, *way)));
-    let asked = futures::stream::iter(asked).map(|(sent, way)| {
+    let told = futures::stream::iter(&all).map(|asked| {
         let store = &store;
-        async move { Ok::<_, ()>((sent, way, answers(store, &service(sent.name, way), span).await)) }
+        async move { Ok::<_, ()>((asked, answers(store, asked, span).await)) }
     });
-    let told: Vec<_> = asked.buffered(6).try_collect().await.unwrap();
-    for (sent, way, answers) in told {
+    let told: Vec<_> = told.buffered(6).try_collect().await.unwrap();
+    for (asked, answers) in told {
+        let (sent, way) = (asked.sent, asked.way.as_str());
         assert_eq!(answers.len(), QUANTILES.len(), "{} {way}", sent.name);
         for (index, (answer, truth)) in answers.iter().zip(sent.truth).enumerate() {
             let (low, high) = (answer.low.unwrap(), answer.high.unwrap_or(f64::INFINITY));
@@ -211,9 +256,9 @@ async fn the_truth_is_inside_whatever_the_values_and_whoever_sent_them() {
         }
     }
     println!("told after {:.1?}; the greatest width of an interval, as a part of the true value:", began.elapsed());
-    println!("{:<18}{:>10}{:>10}{:>10}{:>10}", "sent as", "p50", "p95", "p99", "p99.9");
+    println!("{:<36}{:>10}{:>10}{:>10}{:>10}", "sent as", "p50", "p95", "p99", "p99.9");
     for (way, widths) in widest {
         let shown: String = widths.iter().map(|width| format!("{:>9.2}%", width * 100.0)).collect();
-        println!("{way:<18}{shown}");
+        println!("{way:<36}{shown}");
     }
 }

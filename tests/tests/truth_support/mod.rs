@@ -8,6 +8,7 @@
 
 pub mod distributions;
 pub mod layouts;
+pub mod pages;
 
 /// Sources, each of which has an eighth of the values.
 pub const SOURCES: usize = 8;
