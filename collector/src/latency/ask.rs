@@ -89,7 +89,16 @@ pub struct Ask {
 impl Ask {
     /// The 99th percentile of `metric` of `service` in `[from, to)`, Unix seconds.
     pub fn p99(service: &str, metric: &str, from: u32, to: u32) -> Self {
-        Asked { service, metric, model: "", from, to }.of(Quantile::P99)
+        let all = Self {
+            equal: Vec::new(),
+            by: Vec::new(),
+            from,
+            to,
+            step: None,
+            quantiles: vec![Quantile::P99],
+            max_ratio: MOST_RATIO,
+        };
+        all.only(Label::Service, service).only(Label::Metric, metric)
     }
 
     /// The same, where `label` is `value`; an empty value asks for nothing.
@@ -164,37 +173,6 @@ const ROLLED_UP_SECONDS: u32 = 300;
 fn rows_since() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     u32::try_from(now).unwrap_or(u32::MAX).saturating_sub(ROWS_KEPT_DAYS * 86_400)
-}
-
-/// The least that can be asked: one service, one answer. Empty strings ask for all.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
-    /// `service.name`.
-    pub service: &'a str,
-    /// What was timed, such as `request_duration`.
-    pub metric: &'a str,
-    /// Machine-learning model.
-    pub model: &'a str,
-    /// First instant that counts, Unix seconds.
-    pub from: u32,
-    /// First instant that does not count any more, Unix seconds.
-    pub to: u32,
-}
-
-impl Asked<'_> {
-    /// The same with everything that can be asked.
-    pub fn of(self, q: Quantile) -> Ask {
-        let all = Ask {
-            equal: Vec::new(),
-            by: Vec::new(),
-            from: self.from,
-            to: self.to,
-            step: None,
-            quantiles: vec![q],
-            max_ratio: MOST_RATIO,
-        };
-        all.only(Label::Service, self.service).only(Label::Metric, self.metric).only(Label::Model, self.model)
-    }
 }
 
 /// Why there is no answer.
