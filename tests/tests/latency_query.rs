@@ -60,7 +60,23 @@ async fn the_api_and_the_sql_for_people_tell_what_the_rows_add_up_to() {
     let mut late = Numbers(12).rows(60, (day, day + 2 * DAY));
     late.iter_mut().for_each(|row| (row.source, row.stored) = (7, i64::from(day + 10 * DAY) * 1_000));
     insert(&store, &late).await;
-    both_ways(&engine, &store, &seen.into_iter().chain(late).collect::<Vec<_>>(), "late rows").await;
+    let mut seen: Vec<Seen> = seen.into_iter().chain(late).collect();
+    both_ways(&engine, &store, &seen, "late rows").await;
+    // A clock that was set back has left watermarks of tomorrow: what came just now is in no roll-up all the same.
+    let ahead = "INSERT INTO rollups SELECT level, max(pass) + 1, now64(3) + INTERVAL 1 DAY, 0, now64(3) FROM rollups \
+                 GROUP BY level";
+    store.client.query(ahead).execute().await.unwrap();
+    let mut newest = Numbers(14).rows(60, (day, day + 2 * DAY));
+    newest.iter_mut().for_each(|row| (row.source, row.stored) = (8, millis()));
+    insert(&store, &newest).await;
+    seen.extend(newest);
+    both_ways(&engine, &store, &seen, "watermarks ahead of the clock").await;
+}
+
+/// Unix milliseconds.
+fn millis() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_millis()).unwrap()
 }
 
 #[derive(Deserialize, Row)]
