@@ -351,6 +351,9 @@ async fn prometheus_gets_the_last_five_minutes_and_nothing_where_there_is_nothin
         assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
     }
     assert!(!text.contains("\"old\"") && !text.contains("NaN"), "{text}");
+    let seen = text.lines().find_map(|line| line.strip_prefix("contador_latency_seen_timestamp_seconds ")).unwrap();
+    let seen: f64 = seen.parse().unwrap();
+    assert!(now as f64 <= seen && seen <= millis() as f64 / 1e3, "{seen}");
     let ours: Vec<&str> = text.lines().filter(|line| line.contains("contador_latency")).collect();
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(promtool(format!("{}\n", ours.join("\n")).as_bytes(), dir.path()), [""; 0]);
