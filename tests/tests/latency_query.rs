@@ -197,10 +197,28 @@ async fn faults_of_the_caller_are_named_and_an_engine_that_is_away_is_asked_agai
             "quantile?service=api&from=0&to=1000200&step=10".to_owned(),
             "step: 10 s makes 100020 points of 1000200 s, expected at most 11000: a step of 100 s or more",
         ),
+        (
+            "quantile?service=api&owner=me".to_owned(),
+            "owner: \"me\", expected the UUID of an owner, such as 84192a7a-9828-5cd3-9ac0-9ba51682be12",
+        ),
+        (
+            "phases?service=api&q=0.5".to_owned(),
+            "q: \"0.5\", expected no such parameter of phases, but service, model, route, environment, owner, device, from, \
+             to, last, max_ratio, label.NAME",
+        ),
+        ("services?owner=me".to_owned(), "owner: \"me\", expected no such parameter of services, but from, to, last"),
     ] {
         let (status, body) = get(&collector, &page).await;
         assert_eq!((status, body["error"].as_str().unwrap()), (400, expected), "{page}");
     }
+    let (status, body) = get(&collector, "quantiles?service=api").await;
+    assert_eq!(
+        (status, body["error"].as_str().unwrap()),
+        (404, "\"/api/v1/latency/quantiles\", expected one of /api/v1/latency/quantile, phases and services")
+    );
+    let post = reqwest::Client::new().post(format!("{}/api/v1/latency/quantile", collector.web)).send().await.unwrap();
+    assert_eq!((post.status().as_u16(), post.headers()["allow"].to_str().unwrap()), (405, "GET,HEAD"));
+    assert_eq!(post.json::<Value>().await.unwrap(), json!({ "error": "\"POST\", expected GET" }));
     // L6: no traffic is an answer, and who asks for a service that has none is told which have.
     let (status, body) = get(&collector, &format!("quantile?service=apy&{all}")).await;
     assert_eq!((status, &body["series"][0]["points"][0]["state"]), (200, &json!("no_traffic")));
@@ -314,6 +332,9 @@ async fn the_command_tells_steps_labels_and_any_time() {
         (vec!["--step", "15s"], "--step: 15 s, expected a multiple of 10 s"),
         (vec!["--label", "x"], "expected an attribute's name, =, and its value"),
         (vec!["--phases", "--step", "1h"], "cannot be used with"),
+        (vec!["--owner", "me"], "expected the UUID of an owner"),
+        (vec!["--by", ""], "expected a name"),
+        (vec!["--metric", ""], "expected a name"),
     ] {
         let (code, _, error) = run(&bad);
         assert!(code == Some(2) && error.contains(expected), "{bad:?}: {error}");

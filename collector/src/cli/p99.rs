@@ -19,10 +19,11 @@ const MOST_NAMES: usize = 20;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Service (service.name).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     service: String,
-    /// What was timed: request_duration, time_to_first_token, time_per_output_token, queue_time, ….
-    #[arg(long, value_name = "NAME", default_value = "request_duration")]
+    /// What was timed: request_duration, time_to_first_token, time_per_output_token, inter_token_latency, queue_time,
+    /// prefill_time, decode_time, inference_time, client_request_duration, or the sender's own name.
+    #[arg(long, value_name = "NAME", default_value = "request_duration", value_parser = name)]
     metric: String,
     /// Only requests of this machine-learning model.
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -34,8 +35,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "")]
     environment: String,
     /// Only requests that this owner served.
-    #[arg(long, value_name = "UUID", default_value = "")]
-    owner: String,
+    #[arg(long, value_name = "UUID", value_parser = read::owner)]
+    owner: Option<String>,
     /// Only requests that this device served.
     #[arg(long, value_name = "ID", default_value = "")]
     device: String,
@@ -55,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", value_parser = read::duration)]
     step: Option<u32>,
     /// An answer for each value of this label: model, route, environment, owner, device, or an attribute's name.
-    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    #[arg(long, value_name = "LABEL", value_delimiter = ',', value_parser = name)]
     by: Vec<String>,
     /// Where the time goes: queue, prefill, decode, and the network's part of the mean.
     #[arg(long, conflicts_with_all = ["step", "by", "q", "metric"])]
@@ -71,6 +72,10 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("expected a name".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -89,7 +94,7 @@ impl Args {
             .only(Label::Model, &self.model)
             .only(Label::Route, &self.route)
             .only(Label::Environment, &self.environment)
-            .only(Label::Owner, &self.owner)
+            .only(Label::Owner, self.owner.as_deref().unwrap_or_default())
             .only(Label::Device, &self.device);
         let labels = self.label.iter().cloned();
         ask.equal.extend(labels.map(|(name, value)| (Label::Attribute(name), value)));

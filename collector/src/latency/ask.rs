@@ -57,6 +57,14 @@ impl Label {
         column.unwrap_or_else(|| Self::Attribute(name.to_owned()))
     }
 
+    /// What it is asked by and told as: `label.NAME` for an attribute that has the name of a column.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Attribute(name) if COLUMNS.iter().any(|(column, _)| column == name) => format!("label.{name}"),
+            label => label.name().to_owned(),
+        }
+    }
+
     /// Its name: of the column, or of the attribute.
     pub fn name(&self) -> &str {
         match self {
@@ -210,8 +218,11 @@ mod tests {
         assert_eq!(Label::named("label.model"), Label::Attribute("model".to_owned()));
         assert_eq!(Label::named("cloud.region"), Label::Attribute("cloud.region".to_owned()));
         for (name, label) in COLUMNS {
-            assert_eq!(label.name(), name);
+            assert_eq!((label.name(), label.shown().as_str()), (name, name));
         }
+        // No two are told as one.
+        assert_eq!(Label::Attribute("model".to_owned()).shown(), "label.model");
+        assert_eq!(Label::Attribute("cloud.region".to_owned()).shown(), "cloud.region");
     }
 
     #[test]

@@ -7,10 +7,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use contador_schemas::quantile::State as Trust;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 
-use super::{Known, params};
+use super::Known;
+use super::params::{self, Page};
 use crate::latency::{Ask, Error, Label, Told, phases, services, show, tell};
 use crate::store::watch::chain;
 
@@ -25,11 +26,15 @@ pub(super) fn routes() -> Router<Known> {
         .route("/api/v1/latency/quantile", get(quantile))
         .route("/api/v1/latency/phases", get(phases_of))
         .route("/api/v1/latency/services", get(all_services))
+        .route("/api/v1/latency/{*page}", get(unknown))
+        .method_not_allowed_fallback(only_get)
 }
 
 /// Why there is no answer.
 enum Fault {
     Asked(String),
+    Unknown(String),
+    Method(String),
     Later(String),
     Broken(String),
 }
@@ -38,6 +43,8 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let (code, error) = match self {
             Self::Asked(error) => (StatusCode::BAD_REQUEST, error),
+            Self::Unknown(error) => (StatusCode::NOT_FOUND, error),
+            Self::Method(error) => (StatusCode::METHOD_NOT_ALLOWED, error),
             Self::Later(error) => (StatusCode::SERVICE_UNAVAILABLE, error),
             Self::Broken(error) => (StatusCode::INTERNAL_SERVER_ERROR, error),
         };
@@ -59,6 +66,14 @@ impl From<Error> for Fault {
     }
 }
 
+async fn unknown(uri: Uri) -> Fault {
+    Fault::Unknown(format!("{:?}, expected one of /api/v1/latency/quantile, phases and services", uri.path()))
+}
+
+async fn only_get(method: Method) -> Fault {
+    Fault::Method(format!("{:?}, expected GET", method.as_str()))
+}
+
 /// Asks ClickHouse, if it is there and not too many do.
 async fn asked<T>(known: &Known, work: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
     if let Some(reason) = known.state.borrow().reason() {
@@ -72,14 +87,14 @@ async fn asked<T>(known: &Known, work: impl Future<Output = Result<T, Error>>) -
     tokio::time::timeout(PATIENCE, work).await.map_err(late)?
 }
 
-fn read(query: Option<String>) -> Result<Ask, Fault> {
-    let ask = params::ask(&query.unwrap_or_default()).map_err(|fault| Fault::Asked(fault.to_string()))?;
+fn read(page: Page, query: Option<String>) -> Result<Ask, Fault> {
+    let ask = params::ask(page, &query.unwrap_or_default()).map_err(|fault| Fault::Asked(fault.to_string()))?;
     ask.check()?;
     Ok(ask)
 }
 
 async fn quantile(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
-    let ask = read(query)?;
+    let ask = read(Page::Quantile, query)?;
     let told = asked(&known, tell(&known.store, &ask)).await?;
     let mut value = show::told(&ask, &told);
     if !has_traffic(&told) {
@@ -109,7 +124,7 @@ async fn with_services(known: &Known, ask: &Ask, value: &mut Value) -> Result<()
 }
 
 async fn phases_of(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
-    let ask = read(query)?;
+    let ask = read(Page::Phases, query)?;
     let told = asked(&known, phases::phases(&known.store, &ask)).await?;
     let mut value = show::phases(&ask, &told);
     if told.phases.is_empty() {
@@ -119,9 +134,7 @@ async fn phases_of(State(known): State<Known>, RawQuery(query): RawQuery) -> Res
 }
 
 async fn all_services(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
-    // The same parameters for the time; any service.
-    let ask = read(Some(format!("service=*&{}", query.unwrap_or_default())))?;
-    let (from, to) = ask.windows();
+    let (from, to) = read(Page::Services, query)?.windows();
     let found = asked(&known, services(&known.store, from, to)).await?;
     let mut services: Vec<Value> = Vec::new();
     for part in found.chunk_by(|left, right| left.0 == right.0) {
