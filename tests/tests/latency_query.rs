@@ -211,11 +211,12 @@ async fn faults_of_the_caller_are_named_and_an_engine_that_is_away_is_asked_agai
         let (status, body) = get(&collector, &page).await;
         assert_eq!((status, body["error"].as_str().unwrap()), (400, expected), "{page}");
     }
-    let (status, body) = get(&collector, "quantiles?service=api").await;
-    assert_eq!(
-        (status, body["error"].as_str().unwrap()),
-        (404, "\"/api/v1/latency/quantiles\", expected one of /api/v1/latency/quantile, phases and services")
-    );
+    for page in ["quantiles", "", "quantile/p99"] {
+        let (status, body) = get(&collector, page).await;
+        let expected =
+            format!("\"/api/v1/latency/{page}\", expected one of /api/v1/latency/quantile, phases and services");
+        assert_eq!((status, body["error"].as_str().unwrap()), (404, expected.as_str()));
+    }
     let post = reqwest::Client::new().post(format!("{}/api/v1/latency/quantile", collector.web)).send().await.unwrap();
     assert_eq!((post.status().as_u16(), post.headers()["allow"].to_str().unwrap()), (405, "GET,HEAD"));
     assert_eq!(post.json::<Value>().await.unwrap(), json!({ "error": "\"POST\", expected GET" }));
@@ -225,6 +226,10 @@ async fn faults_of_the_caller_are_named_and_an_engine_that_is_away_is_asked_agai
     assert_eq!((&body["services"], &body["services_with_traffic"]), (&json!(["api"]), &json!(1)));
     let (_, body) = get(&collector, &format!("quantile?service=api&metric=decode_time&{all}")).await;
     assert_eq!((&body["series"][0]["points"][0]["n"], &body["services"]), (&json!(0), &Value::Null));
+    let metrics = json!(["queue_time", "request_duration"]);
+    assert_eq!((&body["metrics"], &body["metrics_with_traffic"]), (&metrics, &json!(2)));
+    let (_, body) = get(&collector, &format!("quantile?service=api&model=other&{all}")).await;
+    assert_eq!((&body["series"][0]["points"][0]["n"], &body["metrics"]), (&json!(0), &Value::Null));
     let (_, body) = get(&collector, &format!("services?{all}")).await;
     assert_eq!(body["services"], json!([{ "service": "api", "metrics": ["queue_time", "request_duration"] }]));
     // Any time that there is.
@@ -323,6 +328,15 @@ async fn the_command_tells_steps_labels_and_any_time() {
     assert_eq!(body["series"][0]["labels"], json!({ "region": "us" }));
     assert_eq!(body["series"][0]["points"].as_array().unwrap().len(), 4);
     let ask = Ask::p99(SERVICE, METRIC, day, day + DAY);
+    let (code, out, error) = run(&["--by", "model", "--metric", "queue_time"]);
+    assert!(code == Some(0) && out.ends_with("Z: no traffic\n"), "{out}");
+    assert_eq!(
+        error,
+        "contador: --metric \"queue_time\": no latencies in this time; metrics that have some: request_duration\n"
+    );
+    let (_, out, _) = run(&["--json", "--label", "region=us"]);
+    let body: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&body["label.region"], &body["model"], &body["service"]), (&json!("us"), &json!(""), &json!("api")));
     let (_, out, _) = run(&["--json", "--model", "third", "--q", "0.5"]);
     let mut median = ask.clone();
     median.quantiles = vec![Quantile::P50];

@@ -203,6 +203,11 @@ pub async fn quantile(store: &Store, ask: &Ask) -> Result<Answer, Error> {
     Ok(answers.next().unwrap_or_else(|| Cells::default().quantile(q, ask.max_ratio, 0)))
 }
 
+/// The metrics of a service, of those that have latencies.
+pub fn metrics_of<'f>(found: &'f [(String, String)], service: &str) -> Vec<&'f str> {
+    found.iter().filter(|(name, _)| name == service).map(|(_, metric)| metric.as_str()).collect()
+}
+
 /// The services and metrics that have latencies in `[from, to)`, Unix seconds, in alphabetical order.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ pub fn point(point: &Point) -> Value {
 }
 
 /// What was asked: every label that must have a value, and the rest.
-fn asked(ask: &Ask) -> Map<String, Value> {
+pub fn asked(ask: &Ask) -> Map<String, Value> {
     let mut object = Map::new();
     for (label, value) in &ask.equal {
         let name = match label {

@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 
 use super::Known;
 use super::params::{self, Page};
+use crate::latency::query::metrics_of;
 use crate::latency::{Ask, Error, Label, Told, phases, services, show, tell};
 use crate::store::watch::chain;
 
 /// Longest wait for ClickHouse.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Most services that are named to one who asks for another.
+/// Most services or metrics that are named to one who asks for another.
 const MOST_NAMES: usize = 20;
 
 pub(super) fn routes() -> Router<Known> {
@@ -26,6 +27,7 @@ pub(super) fn routes() -> Router<Known> {
         .route("/api/v1/latency/quantile", get(quantile))
         .route("/api/v1/latency/phases", get(phases_of))
         .route("/api/v1/latency/services", get(all_services))
+        .route("/api/v1/latency/", get(unknown))
         .route("/api/v1/latency/{*page}", get(unknown))
         .method_not_allowed_fallback(only_get)
 }
@@ -98,7 +100,7 @@ async fn quantile(State(known): State<Known>, RawQuery(query): RawQuery) -> Resu
     let told = asked(&known, tell(&known.store, &ask)).await?;
     let mut value = show::told(&ask, &told);
     if !has_traffic(&told) {
-        with_services(&known, &ask, &mut value).await?;
+        with_names(&known, &ask, &mut value).await?;
     }
     Ok(Json(value))
 }
@@ -108,17 +110,22 @@ fn has_traffic(told: &Told) -> bool {
     answers.any(|answer| answer.state != Trust::NoTraffic)
 }
 
-/// Who asks for a service that has nothing is told which have.
-async fn with_services(known: &Known, ask: &Ask, value: &mut Value) -> Result<(), Fault> {
+/// Who asks for a service or a metric that has nothing is told which have.
+async fn with_names(known: &Known, ask: &Ask, value: &mut Value) -> Result<(), Fault> {
     let (from, to) = ask.windows();
-    let mut names: Vec<String> =
-        asked(known, services(&known.store, from, to)).await?.into_iter().map(|(service, _)| service).collect();
-    names.dedup();
-    let unknown = ask.value(&Label::Service).is_some_and(|service| !names.iter().any(|name| name == service));
-    if let (true, Value::Object(object)) = (unknown, value) {
+    let found = asked(known, services(&known.store, from, to)).await?;
+    let Value::Object(object) = value else { return Ok(()) };
+    let mut metrics = metrics_of(&found, ask.value(&Label::Service).unwrap_or_default());
+    if metrics.is_empty() {
+        let mut names: Vec<&str> = found.iter().map(|(service, _)| service.as_str()).collect();
+        names.dedup();
         object.insert("services_with_traffic".to_owned(), json!(names.len()));
         names.truncate(MOST_NAMES);
         object.insert("services".to_owned(), json!(names));
+    } else if ask.value(&Label::Metric).is_none_or(|metric| !metrics.contains(&metric)) {
+        object.insert("metrics_with_traffic".to_owned(), json!(metrics.len()));
+        metrics.truncate(MOST_NAMES);
+        object.insert("metrics".to_owned(), json!(metrics));
     }
     Ok(())
 }
@@ -128,7 +135,7 @@ async fn phases_of(State(known): State<Known>, RawQuery(query): RawQuery) -> Res
     let told = asked(&known, phases::phases(&known.store, &ask)).await?;
     let mut value = show::phases(&ask, &told);
     if told.phases.is_empty() {
-        with_services(&known, &ask, &mut value).await?;
+        with_names(&known, &ask, &mut value).await?;
     }
     Ok(Json(value))
 }

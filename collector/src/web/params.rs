@@ -97,8 +97,8 @@ pub fn ask(page: Page, query: &str) -> Result<Ask, Fault> {
         }
         seen.push(name.to_string());
         match name.as_ref() {
-            "from" => from = Some(read::from(&value).map_err(fault)?),
-            "to" => to = Some(read::to(&value).map_err(fault)?),
+            "from" => from = Some(read::from(&instant(&value)).map_err(fault)?),
+            "to" => to = Some(read::to(&instant(&value)).map_err(fault)?),
             "last" => last = Some((read::duration(&value).map_err(fault)?, value)),
             "step" => {
                 let seconds = value.parse::<u32>().or_else(|_| read::duration(&value)).map_err(fault)?;
@@ -131,6 +131,14 @@ pub fn ask(page: Page, query: &str) -> Result<Ask, Fault> {
     Ok(ask)
 }
 
+/// An instant whose offset from UTC was written `+01:00`, where a plus is a blank.
+fn instant(value: &str) -> String {
+    match value.rsplit_once(' ') {
+        Some((time, offset)) if time.contains(['T', 't']) => format!("{time}+{offset}"),
+        _ => value.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +164,10 @@ mod tests {
         assert_eq!(asked.by, [Label::Route, Label::Attribute("x".to_owned()), Label::Device]);
         assert_eq!((asked.from, asked.to, asked.step), (1_000, 1_796_040_000, Some(300)));
         assert_eq!((asked.quantiles, asked.max_ratio), (vec![Quantile::P50], 2.0));
+        // A plus, written or escaped.
+        let east = ask("service=a&from=2026-11-30T12:00:00+01:00&to=2026-11-30T13:00:00%2B01:00").unwrap();
+        assert_eq!((east.from, east.to), (1_796_036_400, 1_796_040_000));
+        assert!(ask("service=a&from=2026-11-30T12:00:00+1").is_err() && ask("service=a&from=T+").is_err());
         let short = ask("service=a&last=10m").unwrap();
         assert_eq!(short.to - short.from, 600);
     }

@@ -90,7 +90,8 @@ pub(super) fn table(service: &str, metric: &str, ask: &Ask, told: &Told) -> Stri
         }
     }
     let (from, to) = told.windows;
-    format!("{} {} q{q}, {} to {}\n{table}", printable(service), printable(metric), utc(from), utc(to))
+    let what = format!("{} {} q{q}, {} to {}", printable(service), printable(metric), utc(from), utc(to));
+    if told.series.is_empty() { format!("{what}: no traffic") } else { format!("{what}\n{table}") }
 }
 
 /// A line for each phase.
