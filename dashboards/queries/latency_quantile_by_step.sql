@@ -13,7 +13,7 @@ WITH
     late AS (
         SELECT DISTINCT toUInt32(intDiv(toUInt32(window), 300) * 300) AS window_5m FROM latency
         WHERE service = {service:String} AND metric = {metric:String} AND mark > 0
-          AND stored >= (SELECT min(mark) FROM (SELECT argMax(watermark, pass) AS mark FROM rollups GROUP BY level))
+          AND stored >= toDateTime64(mark, 3, 'UTC')
           AND window >= toDateTime(first, 'UTC') AND window < toDateTime(least(last, mark), 'UTC')),
     late_1h AS (SELECT DISTINCT toUInt32(intDiv(window_5m, 3600) * 3600) FROM late),
     late_1d AS (SELECT DISTINCT toUInt32(intDiv(window_5m, 86400) * 86400) FROM late),

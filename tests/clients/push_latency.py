@@ -25,7 +25,8 @@ def push(agent, query, body, content_type, tries=8):
     """One push; what the agent answers.
 
     Each try has the same `id` and `end`, so however many of them arrive, the values count once. The agent answers 200 when
-    they are on its disk. 503 says that they are not, and to come back; other refusals are for good.
+    they are on its disk. 503 says that they are not, and to come back, and 408 that they came too slowly; other refusals are
+    for good.
     """
     query = {"id": str(uuid.uuid4()), "end": f"{time.time():.6f}", **query}
     url = f"{agent}/v1/latency?{urllib.parse.urlencode(query)}"
@@ -35,7 +36,7 @@ def push(agent, query, body, content_type, tries=8):
             with urllib.request.urlopen(request, timeout=10) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            if error.code != 503 or attempt == tries:
+            if error.code not in (408, 503) or attempt == tries:
                 raise RuntimeError(f"the agent refuses: {error.code} {error.read().decode()}") from error
         except OSError:
             if attempt == tries:

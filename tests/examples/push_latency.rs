@@ -47,7 +47,8 @@ impl Latencies {
     /// Pushes what was recorded since the last push; what the agent answers.
     ///
     /// Each try has the same `id` and `end`, so however many of them arrive, the values count once. The agent answers 200 when
-    /// they are on its disk. 503 says that they are not, and to come back; other refusals are for good.
+    /// they are on its disk. 503 says that they are not, and to come back, and 408 that they came too slowly; other refusals are
+    /// for good.
     async fn push(&mut self) -> anyhow::Result<String> {
         let mut body = Vec::new();
         V2DeflateSerializer::new().serialize(&self.histogram, &mut body).context("serialize the histogram")?;
@@ -66,7 +67,7 @@ impl Latencies {
                     self.histogram.reset();
                     return Ok(answer.text().await?);
                 }
-                Ok(answer) if answer.status().as_u16() != 503 || attempt == TRIES => {
+                Ok(answer) if !matches!(answer.status().as_u16(), 408 | 503) || attempt == TRIES => {
                     bail!("the agent refuses: {} {}", answer.status(), answer.text().await.unwrap_or_default());
                 }
                 Err(error) if attempt == TRIES => return Err(error).context("the agent does not answer"),

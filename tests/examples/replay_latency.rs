@@ -12,9 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail, ensure};
 use contador::failure::Failure;
-use contador::latency::{Asked, quantile as told};
+use contador::latency::{Ask, quantile as told};
 use contador::store::{Store, StoreArgs};
-use contador_schemas::quantile::Quantile;
 use contador_tests::replay::{HOUR, OTEL, Off, VLLM, by_hour, interpolated, off, quantile, read, shift};
 use contador_tests::{Agent, Collector, Engine};
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -125,8 +124,7 @@ struct Hour {
 /// The p99 of an hour, which must be inside of what is told.
 async fn checked(store: &Store, at: u64, milliseconds: Vec<f64>) -> anyhow::Result<Hour> {
     let (from, to) = (u32::try_from(at)?, u32::try_from(at + HOUR)?);
-    let asked = Asked { service: SERVICE, metric: "request_duration", from, to, ..Asked::default() };
-    let answer = told(store, asked, Quantile::P99).await?;
+    let answer = told(store, &Ask::p99(SERVICE, "request_duration", from, to)).await?;
     let truth = quantile(&milliseconds, 0.99).context("an hour without requests")?;
     let (low, high) = (answer.low.context("no lower end")? / 1e3, answer.high.context("no upper end")? / 1e3);
     ensure!(low <= truth && truth <= high, "the p99 of hour {at} is {truth} ms, told is {low} to {high}");

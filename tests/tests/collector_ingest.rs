@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use contador::latency::{Asked, quantile};
+use contador::latency::{Ask, quantile};
 use contador_schemas::quantile::{Quantile, State};
 use contador_tests::{Collector, Engine};
 use hdrhistogram::Histogram as Hdr;
@@ -194,17 +194,17 @@ async fn histograms_of_all_layouts_keep_the_true_quantile_inside_of_the_answer()
     values.sort_unstable();
     let seconds = u32::try_from(now()).unwrap();
     for metric in ["queue_time", "request_duration"] {
-        let asked = Asked { service: "api", metric, from: seconds - 600, to: seconds + 600, ..Asked::default() };
+        let asked = Ask::p99("api", metric, seconds - 600, seconds + 600);
         for (q, rank) in [(Quantile::P50, 10_000), (Quantile::P99, 19_800), (Quantile::P999, 19_980)] {
-            let answer = quantile(&store, asked, q).await.unwrap();
+            let answer = quantile(&store, &Ask { quantiles: vec![q], ..asked.clone() }).await.unwrap();
             let truth = values[rank - 1] as f64;
             let (low, high) = (answer.low.unwrap(), answer.high.unwrap());
             assert!(low <= truth && truth <= high, "{metric}: {truth} in [{low}, {high}]");
             assert_eq!((answer.n, answer.state), (20_000, State::Ok));
         }
     }
-    let nobody = Asked { service: "nobody", from: 0, to: u32::MAX, ..Asked::default() };
-    assert_eq!(quantile(&store, nobody, Quantile::P99).await.unwrap().state, State::NoTraffic);
+    let nobody = Ask::p99("nobody", "", 0, u32::MAX);
+    assert_eq!(quantile(&store, &nobody).await.unwrap().state, State::NoTraffic);
 }
 
 /// An exponential histogram of scale 5 of `values`, whose unit is a microsecond.

@@ -60,7 +60,23 @@ async fn the_api_and_the_sql_for_people_tell_what_the_rows_add_up_to() {
     let mut late = Numbers(12).rows(60, (day, day + 2 * DAY));
     late.iter_mut().for_each(|row| (row.source, row.stored) = (7, i64::from(day + 10 * DAY) * 1_000));
     insert(&store, &late).await;
-    both_ways(&engine, &store, &seen.into_iter().chain(late).collect::<Vec<_>>(), "late rows").await;
+    let mut seen: Vec<Seen> = seen.into_iter().chain(late).collect();
+    both_ways(&engine, &store, &seen, "late rows").await;
+    // A clock that was set back has left watermarks of tomorrow: what came just now is in no roll-up all the same.
+    let ahead = "INSERT INTO rollups SELECT level, max(pass) + 1, now64(3) + INTERVAL 1 DAY, 0, now64(3) FROM rollups \
+                 GROUP BY level";
+    store.client.query(ahead).execute().await.unwrap();
+    let mut newest = Numbers(14).rows(60, (day, day + 2 * DAY));
+    newest.iter_mut().for_each(|row| (row.source, row.stored) = (8, millis()));
+    insert(&store, &newest).await;
+    seen.extend(newest);
+    both_ways(&engine, &store, &seen, "watermarks ahead of the clock").await;
+}
+
+/// Unix milliseconds.
+fn millis() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_millis()).unwrap()
 }
 
 #[derive(Deserialize, Row)]
@@ -181,16 +197,39 @@ async fn faults_of_the_caller_are_named_and_an_engine_that_is_away_is_asked_agai
             "quantile?service=api&from=0&to=1000200&step=10".to_owned(),
             "step: 10 s makes 100020 points of 1000200 s, expected at most 11000: a step of 100 s or more",
         ),
+        (
+            "quantile?service=api&owner=me".to_owned(),
+            "owner: \"me\", expected the UUID of an owner, such as 84192a7a-9828-5cd3-9ac0-9ba51682be12",
+        ),
+        (
+            "phases?service=api&q=0.5".to_owned(),
+            "q: \"0.5\", expected no such parameter of phases, but service, model, route, environment, owner, device, from, \
+             to, last, max_ratio, label.NAME",
+        ),
+        ("services?owner=me".to_owned(), "owner: \"me\", expected no such parameter of services, but from, to, last"),
     ] {
         let (status, body) = get(&collector, &page).await;
         assert_eq!((status, body["error"].as_str().unwrap()), (400, expected), "{page}");
     }
+    for page in ["quantiles", "", "quantile/p99"] {
+        let (status, body) = get(&collector, page).await;
+        let expected =
+            format!("\"/api/v1/latency/{page}\", expected one of /api/v1/latency/quantile, phases and services");
+        assert_eq!((status, body["error"].as_str().unwrap()), (404, expected.as_str()));
+    }
+    let post = reqwest::Client::new().post(format!("{}/api/v1/latency/quantile", collector.web)).send().await.unwrap();
+    assert_eq!((post.status().as_u16(), post.headers()["allow"].to_str().unwrap()), (405, "GET,HEAD"));
+    assert_eq!(post.json::<Value>().await.unwrap(), json!({ "error": "\"POST\", expected GET" }));
     // L6: no traffic is an answer, and who asks for a service that has none is told which have.
     let (status, body) = get(&collector, &format!("quantile?service=apy&{all}")).await;
     assert_eq!((status, &body["series"][0]["points"][0]["state"]), (200, &json!("no_traffic")));
     assert_eq!((&body["services"], &body["services_with_traffic"]), (&json!(["api"]), &json!(1)));
     let (_, body) = get(&collector, &format!("quantile?service=api&metric=decode_time&{all}")).await;
     assert_eq!((&body["series"][0]["points"][0]["n"], &body["services"]), (&json!(0), &Value::Null));
+    let metrics = json!(["queue_time", "request_duration"]);
+    assert_eq!((&body["metrics"], &body["metrics_with_traffic"]), (&metrics, &json!(2)));
+    let (_, body) = get(&collector, &format!("quantile?service=api&model=other&{all}")).await;
+    assert_eq!((&body["series"][0]["points"][0]["n"], &body["metrics"]), (&json!(0), &Value::Null));
     let (_, body) = get(&collector, &format!("services?{all}")).await;
     assert_eq!(body["services"], json!([{ "service": "api", "metrics": ["queue_time", "request_duration"] }]));
     // Any time that there is.
@@ -289,6 +328,15 @@ async fn the_command_tells_steps_labels_and_any_time() {
     assert_eq!(body["series"][0]["labels"], json!({ "region": "us" }));
     assert_eq!(body["series"][0]["points"].as_array().unwrap().len(), 4);
     let ask = Ask::p99(SERVICE, METRIC, day, day + DAY);
+    let (code, out, error) = run(&["--by", "model", "--metric", "queue_time"]);
+    assert!(code == Some(0) && out.ends_with("Z: no traffic\n"), "{out}");
+    assert_eq!(
+        error,
+        "contador: --metric \"queue_time\": no latencies in this time; metrics that have some: request_duration\n"
+    );
+    let (_, out, _) = run(&["--json", "--label", "region=us"]);
+    let body: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&body["label.region"], &body["model"], &body["service"]), (&json!("us"), &json!(""), &json!("api")));
     let (_, out, _) = run(&["--json", "--model", "third", "--q", "0.5"]);
     let mut median = ask.clone();
     median.quantiles = vec![Quantile::P50];
@@ -298,6 +346,9 @@ async fn the_command_tells_steps_labels_and_any_time() {
         (vec!["--step", "15s"], "--step: 15 s, expected a multiple of 10 s"),
         (vec!["--label", "x"], "expected an attribute's name, =, and its value"),
         (vec!["--phases", "--step", "1h"], "cannot be used with"),
+        (vec!["--owner", "me"], "expected the UUID of an owner"),
+        (vec!["--by", ""], "expected a name"),
+        (vec!["--metric", ""], "expected a name"),
     ] {
         let (code, _, error) = run(&bad);
         assert!(code == Some(2) && error.contains(expected), "{bad:?}: {error}");
@@ -335,6 +386,9 @@ async fn prometheus_gets_the_last_five_minutes_and_nothing_where_there_is_nothin
         assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
     }
     assert!(!text.contains("\"old\"") && !text.contains("NaN"), "{text}");
+    let seen = text.lines().find_map(|line| line.strip_prefix("contador_latency_seen_timestamp_seconds ")).unwrap();
+    let seen: f64 = seen.parse().unwrap();
+    assert!(now as f64 <= seen && seen <= millis() as f64 / 1e3, "{seen}");
     let ours: Vec<&str> = text.lines().filter(|line| line.contains("contador_latency")).collect();
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(promtool(format!("{}\n", ours.join("\n")).as_bytes(), dir.path()), [""; 0]);

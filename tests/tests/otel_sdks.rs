@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use contador::latency::{Asked, quantile};
+use contador::latency::{Ask, quantile};
 use contador_schemas::quantile::Quantile;
 use contador_tests::{Collector, Engine};
 use futures::future::join_all;
@@ -96,9 +96,9 @@ async fn counted_exactly(senders: &[Sender]) {
         let mut both = [log.values(METRICS[0]), log.values(METRICS[1])].concat();
         both.sort_by(f64::total_cmp);
         for (metric, values) in [("time_to_first_token", log.values(METRICS[2])), ("request_duration", both)] {
-            let asked = Asked { service: &service, metric, from: seconds - 600, to: seconds + 600, ..Asked::default() };
+            let asked = Ask::p99(&service, metric, seconds - 600, seconds + 600);
             for (q, percent) in [(Quantile::P50, 50), (Quantile::P99, 99)] {
-                let answer = quantile(&store, asked, q).await.unwrap();
+                let answer = quantile(&store, &Ask { quantiles: vec![q], ..asked.clone() }).await.unwrap();
                 let truth = values[(values.len() * percent).div_ceil(100) - 1];
                 let (low, high) = (answer.low.unwrap(), answer.high.unwrap_or(f64::INFINITY));
                 assert!(low <= truth && truth <= high, "{service} {metric}: {truth} in [{low}, {high}]");

@@ -1,6 +1,7 @@
-//! A request's body: read, and inflated, up to a limit.
+//! A request's body: read, and inflated, up to a limit, and in a while.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -11,6 +12,9 @@ use crate::owners::label;
 
 /// Largest window of zstd that is allowed, as a power of 2: what its specification asks of every decoder.
 const ZSTD_WINDOW: u32 = 23;
+
+/// How long a body may take to come.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is no body.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +28,9 @@ pub enum BodyError {
     /// It did not come whole.
     #[error("the body can't be read: {0}")]
     Read(String),
+    /// It did not come in time.
+    #[error("the body has not come within {} s, expected all of it by then", .0.as_secs_f64())]
+    Late(Duration),
     /// It is in an encoding that is not known.
     #[error("content-encoding is {0}, expected gzip, zstd or identity")]
     Encoding(String),
@@ -32,21 +39,46 @@ pub enum BodyError {
     Inflate(#[source] io::Error),
 }
 
-/// The body of a request with these headers, of at most `max_bytes` before and after it is inflated.
+/// The body of a request with these headers, of at most `max_bytes` before and after it is inflated, if it comes within 10 s.
 ///
 /// # Errors
 /// [`BodyError`].
 pub async fn read(headers: &HeaderMap, body: Body, max_bytes: usize) -> Result<Bytes, BodyError> {
+    read_within(PATIENCE, headers, body, max_bytes).await
+}
+
+/// Bytes that [`read`] can take at once: what comes, in pieces and as a whole, and what is inflated of it.
+pub fn room(headers: &HeaderMap, max_bytes: usize) -> usize {
+    let come = declared(headers).unwrap_or(max_bytes).min(max_bytes);
+    let inflated = if matches!(encoding(headers).as_str(), "" | "identity") { 0 } else { max_bytes };
+    2 * come.saturating_add(inflated)
+}
+
+fn encoding(headers: &HeaderMap) -> String {
     let encoding = headers.get(header::CONTENT_ENCODING).map(|name| String::from_utf8_lossy(name.as_bytes()));
-    let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
+    encoding.unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Bytes that are to come, where the headers say so.
+fn declared(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok())
+}
+
+async fn read_within(
+    patience: Duration,
+    headers: &HeaderMap,
+    body: Body,
+    max_bytes: usize,
+) -> Result<Bytes, BodyError> {
+    let encoding = encoding(headers);
     if !matches!(encoding.as_str(), "" | "identity" | "gzip" | "x-gzip" | "zstd") {
         return Err(BodyError::Encoding(label::shown(&encoding)));
     }
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|bytes| bytes > max_bytes) {
+    if declared(headers).is_some_and(|bytes| bytes > max_bytes) {
         return Err(BodyError::TooLarge(max_bytes));
     }
-    let bytes = match Limited::new(body, max_bytes).collect().await {
+    let collected = tokio::time::timeout(patience, Limited::new(body, max_bytes).collect()).await;
+    let bytes = match collected.map_err(|_| BodyError::Late(patience))? {
         Ok(collected) => collected.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => return Err(BodyError::TooLarge(max_bytes)),
         Err(error) => return Err(BodyError::Read(error.to_string())),
@@ -107,5 +139,35 @@ mod tests {
         }
         assert!(read_as("br", vec![]).await.unwrap_err().starts_with(r#"content-encoding is "br", expected gzip"#));
         assert!(read_as("gzip", b"hello".to_vec()).await.unwrap_err().ends_with("can't be inflated"));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        // A piece, and then nothing, without an end.
+        let body = http_body_util::Full::new(Bytes::from("hello")).with_trailers(std::future::pending());
+        let (patience, headers) = (Duration::from_millis(20), HeaderMap::new());
+        let error = read_within(patience, &headers, Body::new(body), MAX).await.unwrap_err();
+        assert!(matches!(error, BodyError::Late(_)));
+        assert_eq!(error.to_string(), "the body has not come within 0.02 s, expected all of it by then");
+    }
+
+    #[test]
+    fn the_room_of_a_body_is_what_it_declares_and_else_the_most() {
+        let of = |pairs: &[(header::HeaderName, &str)]| {
+            room(&pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect(), 1_000)
+        };
+        let (length, encoding) = (header::CONTENT_LENGTH, header::CONTENT_ENCODING);
+        for (pairs, bytes) in [
+            (vec![], 2_000),
+            (vec![(length.clone(), "5")], 10),
+            (vec![(length.clone(), "5"), (encoding.clone(), "identity")], 10),
+            (vec![(length.clone(), "5"), (encoding.clone(), " GZIP")], 2_010),
+            (vec![(encoding, "zstd")], 4_000),
+            // Such a body is refused, and nothing of it is read.
+            (vec![(length.clone(), "99999999999")], 2_000),
+            (vec![(length, "99999999999999999999")], 2_000),
+        ] {
+            assert_eq!(of(&pairs), bytes, "{pairs:?}");
+        }
     }
 }

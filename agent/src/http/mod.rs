@@ -1,7 +1,7 @@
 //! The agent's HTTP listener.
 //!
 //! `POST /v1/latency` takes latencies: [`params`] reads whose they are from the query and [`interval`] when they were, [`body`]
-//! is read up to a limit, [`hdr`] makes cells of a histogram and [`values`] of single values in a [`mod@unit`] of theirs, and
+//! is read up to a limit where there is [`room`] for it, [`hdr`] makes cells of a histogram and [`values`] of single values in a [`mod@unit`] of theirs, and
 //! [`push`] keeps them in the spool before it answers. `POST /v1/metrics`, and `Export` by gRPC, take any metrics ([`otlp`]).
 //! `GET /metrics`, `/healthz` (the process runs) and `/readyz` (the sensors answer) tell how the agent is ([`health`]);
 //! `/metrics` shows what it last measured, too ([`crate::exposition`]).
@@ -13,10 +13,9 @@ pub mod interval;
 pub mod otlp;
 pub mod params;
 pub mod push;
+pub mod room;
 pub mod unit;
 pub mod values;
-
-use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -27,6 +26,7 @@ use crate::telemetry::Telemetry;
 use crate::totals::Totals;
 
 pub use health::Health;
+pub use room::Room;
 
 /// What the handlers share.
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ pub struct Shared {
     pub keeper: Keeper,
     /// Running totals, and where requests are kept.
     pub totals: Totals,
-    /// Room for requests of OTLP that are at work, in KiB.
-    pub otlp_room: Arc<tokio::sync::Semaphore>,
+    /// The memory that all requests at work take together.
+    pub room: Room,
     /// The agent's own counters.
     pub telemetry: Telemetry,
     /// Whether the sensors answer.

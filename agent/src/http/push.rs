@@ -1,7 +1,8 @@
 //! `POST /v1/latency?service=…`: latencies of one service in one interval, kept on disk before they are answered.
 //!
 //! What the body is, its type says: `application/json` is an object with values, `text/plain` a value a line, and anything else
-//! an HDR histogram (which may be called `text/plain`, too, in base 64).
+//! an HDR histogram (which may be called `text/plain`, too, in base 64). It takes its part of the memory that all requests share
+//! ([`super::room`]): first for its body, then for what is made of it, and then for what the disk gets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,11 +20,45 @@ use super::Shared;
 use super::body::BodyError;
 use super::hdr::{self, HdrError};
 use super::params::Params;
+use super::room::{FULL, Part, Room};
 use super::values::{self, Recorded, Values, ValuesError};
 use super::{body, interval};
 use crate::errors::chain;
 use crate::outbox::encode::histogram::{self, Latency, Served, Whose};
 use crate::outbox::{Kind, SpoolError};
+
+/// Memory that a byte of single values can take: a number of two bytes is a float in a list that doubles as it grows, and an
+/// edge or a part of what is sent.
+const BYTE: usize = 24;
+
+/// What the values are in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    Json,
+    Lines,
+    Histogram,
+}
+
+impl Form {
+    fn of(headers: &HeaderMap, body: &[u8]) -> Self {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "application/json" => Self::Json,
+            // A number never begins so, and base 64 of a histogram always does.
+            "text/plain" if body.first() != Some(&b'H') => Self::Lines,
+            _ => Self::Histogram,
+        }
+    }
+
+    /// Bytes that what is made of a body can take. Beside them are the counts of one histogram, 8 MiB at most, of the request
+    /// that is read just now.
+    fn room(self, body: usize, max_bytes: usize) -> usize {
+        match self {
+            Self::Json | Self::Lines => body.saturating_mul(BYTE),
+            Self::Histogram => 2 * body.saturating_add(max_bytes),
+        }
+    }
+}
 
 /// Why a push was not kept.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +73,8 @@ enum PushError {
     Values(#[from] ValuesError),
     #[error("the aborted requests can't be kept")]
     Cells(#[from] CellsError),
+    #[error("{FULL}")]
+    Full,
     #[error("the latencies can't be kept")]
     Spool(#[from] SpoolError),
 }
@@ -49,10 +86,11 @@ impl PushError {
             | Self::Hdr(HdrError::TooLarge(_))
             | Self::Spool(SpoolError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::Encoding(_)) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Body(BodyError::Late(_)) => StatusCode::REQUEST_TIMEOUT,
             Self::Params(_) | Self::Body(_) | Self::Hdr(_) | Self::Values(_) | Self::Cells(_) => {
                 StatusCode::BAD_REQUEST
             }
-            Self::Spool(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Full | Self::Spool(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -72,7 +110,7 @@ pub async fn push(State(shared): State<Shared>, uri: Uri, headers: HeaderMap, bo
     let result = keep(&shared, &uri, &headers, body).await;
     let counted = match &result {
         Ok(_) => "kept",
-        Err(PushError::Spool(_)) => "failed",
+        Err(PushError::Full | PushError::Spool(_)) => "failed",
         Err(_) => "refused",
     };
     shared.telemetry.pushes.with_label_values(&[counted]).inc();
@@ -91,9 +129,32 @@ pub async fn push(State(shared): State<Shared>, uri: Uri, headers: HeaderMap, bo
 
 /// Keeps what a request tells; the answer.
 async fn keep(shared: &Shared, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<Value, PushError> {
-    let mut params = Params::of_query(uri).map_err(PushError::Params)?;
-    let body = body::read(headers, body, shared.max_push_bytes).await?;
-    let told = told(headers, &body, shared.max_push_bytes, &mut params)?;
+    let params = Params::of_query(uri).map_err(PushError::Params)?;
+    let (answer, request) = made(shared, params, headers, body).await?;
+    if !request.is_empty() {
+        let _keeping = part(&shared.room, request.len())?;
+        shared.keeper.keep(Kind::Latency, request).await?;
+    }
+    Ok(answer)
+}
+
+fn part(room: &Room, bytes: usize) -> Result<Part, PushError> {
+    room.take(bytes).ok_or(PushError::Full)
+}
+
+/// The answer, and what is sent of a body: nothing where there is nothing.
+async fn made(
+    shared: &Shared,
+    mut params: Params,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Value, Vec<u8>), PushError> {
+    let max_bytes = shared.max_push_bytes;
+    let _reading = part(&shared.room, body::room(headers, max_bytes))?;
+    let body = body::read(headers, body, max_bytes).await?;
+    let form = Form::of(headers, &body);
+    let _making = part(&shared.room, form.room(body.len(), max_bytes))?;
+    let told = told(form, &body, max_bytes, &mut params)?;
     params.check().map_err(PushError::Params)?;
     let (start_ns, end_ns) = interval::interval(&params, now_ns()).map_err(PushError::Params)?;
     let answer = json!({
@@ -104,19 +165,13 @@ async fn keep(shared: &Shared, uri: &Uri, headers: &HeaderMap, body: Body) -> Re
         "window": window_of(end_ns),
     });
     let (latencies, served) = kept(told, params, start_ns, end_ns);
-    if !latencies.is_empty() || !served.is_empty() {
-        let request = histogram::answered(&latencies, &served, &shared.node);
-        shared.keeper.keep(Kind::Latency, request).await?;
-    }
-    Ok(answer)
+    Ok((answer, histogram::answered(&latencies, &served, &shared.node)))
 }
 
 /// Reads the body; one of JSON adds to what the query says.
-fn told(headers: &HeaderMap, body: &[u8], max_bytes: usize, params: &mut Params) -> Result<Told, PushError> {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let mut told = match kind.as_str() {
-        "application/json" => {
+fn told(form: Form, body: &[u8], max_bytes: usize, params: &mut Params) -> Result<Told, PushError> {
+    let mut told = match form {
+        Form::Json => {
             let Values { values, aborted } = values::json(body, params)?;
             let told = single(&values, params)?;
             if let Some(times) = aborted {
@@ -124,9 +179,8 @@ fn told(headers: &HeaderMap, body: &[u8], max_bytes: usize, params: &mut Params)
             }
             told
         }
-        // A number never begins so, and base 64 of a histogram always does.
-        "text/plain" if body.first() != Some(&b'H') => single(&values::lines(body)?, params)?,
-        _ => {
+        Form::Lines => single(&values::lines(body)?, params)?,
+        Form::Histogram => {
             let hdr::Decoded { cells, sum_us } = hdr::decode(body, max_bytes, params.unit)?;
             if params.censored {
                 Told { aborted: cells, ..Told::default() }
@@ -220,3 +274,6 @@ fn now_ns() -> u64 {
 fn seconds(nanoseconds: u64) -> String {
     format!("{}.{:09}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000)
 }
+
+#[cfg(test)]
+mod tests;

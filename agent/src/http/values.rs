@@ -133,17 +133,25 @@ pub fn record(values: &[f64], unit: Unit) -> Result<Recorded, ValuesError> {
 /// As [`record`].
 #[expect(clippy::cast_precision_loss, reason = "edges are at most 2^53")]
 pub fn aborted(values: &[f64], unit: Unit) -> Result<Cells, ValuesError> {
-    let mut edges: Vec<f64> = microseconds("aborted", values, unit).collect::<Result<_, _>>()?;
-    let open = |lo: f64| Cell { lo, hi: f64::INFINITY, n: 1 };
-    let exact = Cells::new(edges.iter().copied().map(open))?;
-    if exact.as_slice().len() <= MAX_EXACT {
-        return Ok(exact);
+    let mut edges = Vec::with_capacity(values.len());
+    for us in microseconds("aborted", values, unit) {
+        edges.push(us?);
     }
-    let digits = histogram()?;
-    for edge in &mut edges {
-        *edge = digits.lowest_equivalent(floor(*edge)) as f64;
+    edges.sort_unstable_by(f64::total_cmp);
+    if alike(&edges).count() > MAX_EXACT {
+        let digits = histogram()?;
+        for edge in &mut edges {
+            *edge = digits.lowest_equivalent(floor(*edge)) as f64;
+        }
     }
-    Ok(Cells::new(edges.into_iter().map(open))?)
+    // A cell is three times as large as its edge: there is one for each that is different, not for each request.
+    let cells = alike(&edges).map(|alike| Cell { lo: alike[0], hi: f64::INFINITY, n: alike.len() as u64 });
+    Ok(Cells::new(cells)?)
+}
+
+/// Those that are the same, of sorted edges.
+fn alike(edges: &[f64]) -> impl Iterator<Item = &[f64]> {
+    edges.chunk_by(|left, right| left == right)
 }
 
 /// 3 significant digits from 1 µs to 2^53 µs.

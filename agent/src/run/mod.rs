@@ -150,7 +150,7 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
         max_push_bytes: config.max_push_bytes,
         keeper,
         totals,
-        otlp_room: http::otlp::room(config.max_push_bytes),
+        room: http::Room::new(config.max_push_bytes),
         telemetry: telemetry.clone(),
         health,
         exposition: Exposition::new(node.latest(), &config.node, config.dcgm),

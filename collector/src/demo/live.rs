@@ -1,12 +1,12 @@
 //! What the live view shows, asked from ClickHouse.
 
 use clickhouse::Row;
-use contador_schemas::quantile::{Answer, Quantile};
+use contador_schemas::quantile::Answer;
 use serde::Deserialize;
 
 use super::load::CLIENT_METRIC;
 use super::service::SERVICE;
-use crate::latency::{Asked, quantile};
+use crate::latency::{Ask, quantile};
 use crate::store::Store;
 
 /// A device now.
@@ -75,8 +75,7 @@ pub(super) async fn snapshot(store: &Store, agent: String) -> anyhow::Result<Sna
     let from = to.saturating_sub(310);
     let mut p99 = Vec::new();
     for (label, metric) in [("server", "request_duration"), ("client", CLIENT_METRIC)] {
-        let asked = Asked { service: SERVICE, metric, model: "", from, to };
-        p99.push((label, quantile(store, asked, Quantile::P99).await?));
+        p99.push((label, quantile(store, &Ask::p99(SERVICE, metric, from, to)).await?));
     }
     Ok(Snapshot {
         devices: store.client.query(DEVICES).fetch_all().await?,

@@ -57,6 +57,14 @@ impl Label {
         column.unwrap_or_else(|| Self::Attribute(name.to_owned()))
     }
 
+    /// What it is asked by and told as: `label.NAME` for an attribute that has the name of a column.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Attribute(name) if COLUMNS.iter().any(|(column, _)| column == name) => format!("label.{name}"),
+            label => label.name().to_owned(),
+        }
+    }
+
     /// Its name: of the column, or of the attribute.
     pub fn name(&self) -> &str {
         match self {
@@ -89,7 +97,16 @@ pub struct Ask {
 impl Ask {
     /// The 99th percentile of `metric` of `service` in `[from, to)`, Unix seconds.
     pub fn p99(service: &str, metric: &str, from: u32, to: u32) -> Self {
-        Asked { service, metric, model: "", from, to }.of(Quantile::P99)
+        let all = Self {
+            equal: Vec::new(),
+            by: Vec::new(),
+            from,
+            to,
+            step: None,
+            quantiles: vec![Quantile::P99],
+            max_ratio: MOST_RATIO,
+        };
+        all.only(Label::Service, service).only(Label::Metric, metric)
     }
 
     /// The same, where `label` is `value`; an empty value asks for nothing.
@@ -166,37 +183,6 @@ fn rows_since() -> u32 {
     u32::try_from(now).unwrap_or(u32::MAX).saturating_sub(ROWS_KEPT_DAYS * 86_400)
 }
 
-/// The least that can be asked: one service, one answer. Empty strings ask for all.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
-    /// `service.name`.
-    pub service: &'a str,
-    /// What was timed, such as `request_duration`.
-    pub metric: &'a str,
-    /// Machine-learning model.
-    pub model: &'a str,
-    /// First instant that counts, Unix seconds.
-    pub from: u32,
-    /// First instant that does not count any more, Unix seconds.
-    pub to: u32,
-}
-
-impl Asked<'_> {
-    /// The same with everything that can be asked.
-    pub fn of(self, q: Quantile) -> Ask {
-        let all = Ask {
-            equal: Vec::new(),
-            by: Vec::new(),
-            from: self.from,
-            to: self.to,
-            step: None,
-            quantiles: vec![q],
-            max_ratio: MOST_RATIO,
-        };
-        all.only(Label::Service, self.service).only(Label::Metric, self.metric).only(Label::Model, self.model)
-    }
-}
-
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -232,8 +218,11 @@ mod tests {
         assert_eq!(Label::named("label.model"), Label::Attribute("model".to_owned()));
         assert_eq!(Label::named("cloud.region"), Label::Attribute("cloud.region".to_owned()));
         for (name, label) in COLUMNS {
-            assert_eq!(label.name(), name);
+            assert_eq!((label.name(), label.shown().as_str()), (name, name));
         }
+        // No two are told as one.
+        assert_eq!(Label::Attribute("model".to_owned()).shown(), "label.model");
+        assert_eq!(Label::Attribute("cloud.region".to_owned()).shown(), "cloud.region");
     }
 
     #[test]

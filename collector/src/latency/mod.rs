@@ -16,5 +16,5 @@ pub mod rollup;
 pub mod show;
 pub mod sql;
 
-pub use ask::{Ask, Asked, Error, Label, MOST_RATIO};
+pub use ask::{Ask, Error, Label, MOST_RATIO};
 pub use query::{Point, Series, Told, quantile, services, tell};

@@ -9,7 +9,7 @@ use contador_schemas::cells::{Cell, Cells, CellsError};
 use contador_schemas::quantile::{Answer, Quantile};
 use serde::Deserialize;
 
-use super::ask::{Ask, Asked, Error, Label, MOST_ANSWERS, MOST_RATIO};
+use super::ask::{Ask, Error, Label, MOST_ANSWERS};
 use super::levels::{Clean, Span};
 use super::sql::{self, Condition};
 use crate::store::Store;
@@ -192,14 +192,20 @@ impl Made<'_> {
     }
 }
 
-/// The quantile `q` of what is asked for, in microseconds.
+/// The first answer to what is asked for, in microseconds.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn quantile(store: &Store, asked: Asked<'_>, q: Quantile) -> Result<Answer, Error> {
-    let told = tell(store, &asked.of(q)).await?;
+pub async fn quantile(store: &Store, ask: &Ask) -> Result<Answer, Error> {
+    let told = tell(store, ask).await?;
     let mut answers = told.series.into_iter().flat_map(|series| series.points).flat_map(|point| point.answers);
-    Ok(answers.next().unwrap_or_else(|| Cells::default().quantile(q, MOST_RATIO, 0)))
+    let q = ask.quantiles.first().copied().unwrap_or(Quantile::P99);
+    Ok(answers.next().unwrap_or_else(|| Cells::default().quantile(q, ask.max_ratio, 0)))
+}
+
+/// The metrics of a service, of those that have latencies.
+pub fn metrics_of<'f>(found: &'f [(String, String)], service: &str) -> Vec<&'f str> {
+    found.iter().filter(|(name, _)| name == service).map(|(_, metric)| metric.as_str()).collect()
 }
 
 /// The services and metrics that have latencies in `[from, to)`, Unix seconds, in alphabetical order.

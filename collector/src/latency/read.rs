@@ -1,6 +1,7 @@
 //! Values of flags and of parameters: instants, durations, quantiles. Each fault says the value and what was expected.
 
 use contador_schemas::quantile::Quantile;
+use uuid::Uuid;
 
 /// A duration in seconds: a number and s, m, h or d.
 ///
@@ -85,6 +86,15 @@ pub fn quantile(text: &str) -> Result<Quantile, String> {
 pub fn ratio(text: &str) -> Result<f64, String> {
     let ratio = text.parse::<f64>().ok().filter(|ratio| ratio.is_finite() && *ratio >= 1.0);
     ratio.ok_or_else(|| format!("{text:?}, expected a number of at least 1, such as 1.1"))
+}
+
+/// The id of an owner, as ClickHouse writes it.
+///
+/// # Errors
+/// What was expected.
+pub fn owner(text: &str) -> Result<String, String> {
+    let owner = Uuid::parse_str(text).map(|owner| owner.to_string());
+    owner.map_err(|_| format!("{text:?}, expected the UUID of an owner, such as 84192a7a-9828-5cd3-9ac0-9ba51682be12"))
 }
 
 #[cfg(test)]

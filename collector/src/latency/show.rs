@@ -32,7 +32,7 @@ pub fn point(point: &Point) -> Value {
 }
 
 /// What was asked: every label that must have a value, and the rest.
-fn asked(ask: &Ask) -> Map<String, Value> {
+pub fn asked(ask: &Ask) -> Map<String, Value> {
     let mut object = Map::new();
     for (label, value) in &ask.equal {
         let name = match label {
@@ -47,13 +47,13 @@ fn asked(ask: &Ask) -> Map<String, Value> {
 /// All answers of the first quantile that was asked for.
 pub fn told(ask: &Ask, told: &Told) -> Value {
     let mut object = asked(ask);
-    let names: Vec<&str> = ask.by.iter().map(super::ask::Label::name).collect();
+    let names: Vec<String> = ask.by.iter().map(super::ask::Label::shown).collect();
     let series: Vec<Value> = told
         .series
         .iter()
         .map(|Series { labels, points }| {
             let labels: Map<String, Value> =
-                names.iter().zip(labels).map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+                names.iter().cloned().zip(labels.iter().map(|value| json!(value))).collect();
             json!({ "labels": labels, "points": points.iter().map(point).collect::<Vec<Value>>() })
         })
         .collect();

@@ -7,17 +7,19 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use contador_schemas::quantile::State as Trust;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 
-use super::{Known, params};
+use super::Known;
+use super::params::{self, Page};
+use crate::latency::query::metrics_of;
 use crate::latency::{Ask, Error, Label, Told, phases, services, show, tell};
 use crate::store::watch::chain;
 
 /// Longest wait for ClickHouse.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Most services that are named to one who asks for another.
+/// Most services or metrics that are named to one who asks for another.
 const MOST_NAMES: usize = 20;
 
 pub(super) fn routes() -> Router<Known> {
@@ -25,11 +27,16 @@ pub(super) fn routes() -> Router<Known> {
         .route("/api/v1/latency/quantile", get(quantile))
         .route("/api/v1/latency/phases", get(phases_of))
         .route("/api/v1/latency/services", get(all_services))
+        .route("/api/v1/latency/", get(unknown))
+        .route("/api/v1/latency/{*page}", get(unknown))
+        .method_not_allowed_fallback(only_get)
 }
 
 /// Why there is no answer.
 enum Fault {
     Asked(String),
+    Unknown(String),
+    Method(String),
     Later(String),
     Broken(String),
 }
@@ -38,6 +45,8 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let (code, error) = match self {
             Self::Asked(error) => (StatusCode::BAD_REQUEST, error),
+            Self::Unknown(error) => (StatusCode::NOT_FOUND, error),
+            Self::Method(error) => (StatusCode::METHOD_NOT_ALLOWED, error),
             Self::Later(error) => (StatusCode::SERVICE_UNAVAILABLE, error),
             Self::Broken(error) => (StatusCode::INTERNAL_SERVER_ERROR, error),
         };
@@ -59,6 +68,14 @@ impl From<Error> for Fault {
     }
 }
 
+async fn unknown(uri: Uri) -> Fault {
+    Fault::Unknown(format!("{:?}, expected one of /api/v1/latency/quantile, phases and services", uri.path()))
+}
+
+async fn only_get(method: Method) -> Fault {
+    Fault::Method(format!("{:?}, expected GET", method.as_str()))
+}
+
 /// Asks ClickHouse, if it is there and not too many do.
 async fn asked<T>(known: &Known, work: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
     if let Some(reason) = known.state.borrow().reason() {
@@ -72,18 +89,18 @@ async fn asked<T>(known: &Known, work: impl Future<Output = Result<T, Error>>) -
     tokio::time::timeout(PATIENCE, work).await.map_err(late)?
 }
 
-fn read(query: Option<String>) -> Result<Ask, Fault> {
-    let ask = params::ask(&query.unwrap_or_default()).map_err(|fault| Fault::Asked(fault.to_string()))?;
+fn read(page: Page, query: Option<String>) -> Result<Ask, Fault> {
+    let ask = params::ask(page, &query.unwrap_or_default()).map_err(|fault| Fault::Asked(fault.to_string()))?;
     ask.check()?;
     Ok(ask)
 }
 
 async fn quantile(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
-    let ask = read(query)?;
+    let ask = read(Page::Quantile, query)?;
     let told = asked(&known, tell(&known.store, &ask)).await?;
     let mut value = show::told(&ask, &told);
     if !has_traffic(&told) {
-        with_services(&known, &ask, &mut value).await?;
+        with_names(&known, &ask, &mut value).await?;
     }
     Ok(Json(value))
 }
@@ -93,35 +110,38 @@ fn has_traffic(told: &Told) -> bool {
     answers.any(|answer| answer.state != Trust::NoTraffic)
 }
 
-/// Who asks for a service that has nothing is told which have.
-async fn with_services(known: &Known, ask: &Ask, value: &mut Value) -> Result<(), Fault> {
+/// Who asks for a service or a metric that has nothing is told which have.
+async fn with_names(known: &Known, ask: &Ask, value: &mut Value) -> Result<(), Fault> {
     let (from, to) = ask.windows();
-    let mut names: Vec<String> =
-        asked(known, services(&known.store, from, to)).await?.into_iter().map(|(service, _)| service).collect();
-    names.dedup();
-    let unknown = ask.value(&Label::Service).is_some_and(|service| !names.iter().any(|name| name == service));
-    if let (true, Value::Object(object)) = (unknown, value) {
+    let found = asked(known, services(&known.store, from, to)).await?;
+    let Value::Object(object) = value else { return Ok(()) };
+    let mut metrics = metrics_of(&found, ask.value(&Label::Service).unwrap_or_default());
+    if metrics.is_empty() {
+        let mut names: Vec<&str> = found.iter().map(|(service, _)| service.as_str()).collect();
+        names.dedup();
         object.insert("services_with_traffic".to_owned(), json!(names.len()));
         names.truncate(MOST_NAMES);
         object.insert("services".to_owned(), json!(names));
+    } else if ask.value(&Label::Metric).is_none_or(|metric| !metrics.contains(&metric)) {
+        object.insert("metrics_with_traffic".to_owned(), json!(metrics.len()));
+        metrics.truncate(MOST_NAMES);
+        object.insert("metrics".to_owned(), json!(metrics));
     }
     Ok(())
 }
 
 async fn phases_of(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
-    let ask = read(query)?;
+    let ask = read(Page::Phases, query)?;
     let told = asked(&known, phases::phases(&known.store, &ask)).await?;
     let mut value = show::phases(&ask, &told);
     if told.phases.is_empty() {
-        with_services(&known, &ask, &mut value).await?;
+        with_names(&known, &ask, &mut value).await?;
     }
     Ok(Json(value))
 }
 
 async fn all_services(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
-    // The same parameters for the time; any service.
-    let ask = read(Some(format!("service=*&{}", query.unwrap_or_default())))?;
-    let (from, to) = ask.windows();
+    let (from, to) = read(Page::Services, query)?.windows();
     let found = asked(&known, services(&known.store, from, to)).await?;
     let mut services: Vec<Value> = Vec::new();
     for part in found.chunk_by(|left, right| left.0 == right.0) {

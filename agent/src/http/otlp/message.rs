@@ -1,32 +1,26 @@
 //! The request in a body: by HTTP with its headers, by gRPC with a prefix of five bytes.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
-use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Fault, KIB, cost, room_bytes};
+use super::{Fault, cost};
 use crate::errors::chain;
 use crate::http::Shared;
 use crate::http::body::{self, BodyError};
+use crate::http::room::{FULL, Part};
 use crate::owners::label;
 
 /// Bytes before a message of gRPC: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
-/// How long a body may take to come.
-const READ: Duration = Duration::from_secs(10);
-
 /// A request, and the room that it takes.
 #[derive(Debug)]
 pub struct Message {
     pub request: ExportMetricsServiceRequest,
-    pub room: [OwnedSemaphorePermit; 2],
+    pub room: [Part; 2],
 }
 
 impl From<BodyError> for Fault {
@@ -35,18 +29,14 @@ impl From<BodyError> for Fault {
         match error {
             BodyError::TooLarge(_) | BodyError::Bomb(_) => Self::TooLarge(message),
             BodyError::Encoding(_) => Self::Media(message),
-            BodyError::Read(_) | BodyError::Inflate(_) => Self::Malformed(message),
+            BodyError::Read(_) | BodyError::Late(_) | BodyError::Inflate(_) => Self::Malformed(message),
         }
     }
 }
 
 /// Room for so many bytes.
-fn room(shared: &Shared, bytes: usize) -> Result<OwnedSemaphorePermit, Fault> {
-    let kib = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
-    let permit = Arc::clone(&shared.otlp_room).try_acquire_many_owned(kib);
-    permit.map_err(|_| {
-        Fault::Overloaded("there is no room for it beside what is at work, expected to come back".to_owned())
-    })
+fn room(shared: &Shared, bytes: usize) -> Result<Part, Fault> {
+    shared.room.take(bytes).ok_or_else(|| Fault::Overloaded(FULL.to_owned()))
 }
 
 /// What is read and inflated.
@@ -54,22 +44,16 @@ fn reading_bytes(shared: &Shared) -> usize {
     2 * shared.max_push_bytes
 }
 
-fn decoded(bytes: Bytes, reading: OwnedSemaphorePermit, shared: &Shared) -> Result<Message, Fault> {
+fn decoded(bytes: Bytes, reading: Part, shared: &Shared) -> Result<Message, Fault> {
     let malformed = |reason: String| Fault::Malformed(format!("the body is no ExportMetricsServiceRequest: {reason}"));
     let cost = cost::of(&bytes).ok_or_else(|| malformed("it is no protobuf message".to_owned()))?;
-    let most = room_bytes(shared.max_push_bytes) - reading_bytes(shared);
+    let most = shared.room.bytes() - reading_bytes(shared);
     if cost > most {
         return Err(Fault::TooLarge(format!("the request takes {cost} bytes of memory, expected at most {most}")));
     }
     let decoding = room(shared, cost)?;
     let request = ExportMetricsServiceRequest::decode(bytes).map_err(|error| malformed(error.to_string()))?;
     Ok(Message { request, room: [reading, decoding] })
-}
-
-/// Reads a body, in a while.
-async fn read(headers: &HeaderMap, body: Body, max_bytes: usize) -> Result<Bytes, Fault> {
-    let late = |_| Fault::Malformed(format!("the body did not come within {} s", READ.as_secs()));
-    Ok(tokio::time::timeout(READ, body::read(headers, body, max_bytes)).await.map_err(late)??)
 }
 
 /// Reads the body of a `POST`.
@@ -83,14 +67,14 @@ pub async fn of_http(headers: &HeaderMap, body: Body, shared: &Shared) -> Result
         let shown = label::shown(kind);
         return Err(Fault::Media(format!("content-type is {shown}, expected application/x-protobuf")));
     }
-    decoded(read(headers, body, shared.max_push_bytes).await?, reading, shared)
+    decoded(body::read(headers, body, shared.max_push_bytes).await?, reading, shared)
 }
 
 /// Reads the body of a call.
 pub async fn of_grpc(headers: &HeaderMap, body: Body, shared: &Shared) -> Result<Message, Fault> {
     let reading = room(shared, reading_bytes(shared))?;
     let malformed = |what: &str| Fault::Malformed(format!("the body is {what}"));
-    let framed = read(&HeaderMap::new(), body, shared.max_push_bytes + PREFIX).await?;
+    let framed = body::read(&HeaderMap::new(), body, shared.max_push_bytes + PREFIX).await?;
     let [compressed, length @ ..] = *framed.first_chunk::<PREFIX>().ok_or_else(|| malformed("no message"))?;
     let message = framed.slice(PREFIX..);
     if u32::try_from(message.len()).ok() != Some(u32::from_be_bytes(length)) {
@@ -102,5 +86,5 @@ pub async fn of_grpc(headers: &HeaderMap, body: Body, shared: &Shared) -> Result
     // What inflates it knows it by the name that HTTP has for it.
     let encoding = headers.get("grpc-encoding").cloned().unwrap_or(HeaderValue::from_static("none"));
     let named = HeaderMap::from_iter([(header::CONTENT_ENCODING, encoding)]);
-    decoded(read(&named, Body::from(message), shared.max_push_bytes).await?, reading, shared)
+    decoded(body::read(&named, Body::from(message), shared.max_push_bytes).await?, reading, shared)
 }

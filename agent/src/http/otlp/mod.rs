@@ -7,14 +7,12 @@ mod answer;
 mod cost;
 mod message;
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use tokio::sync::Semaphore;
 
 use super::Shared;
 use crate::outbox::SpoolError;
@@ -23,21 +21,6 @@ use crate::totals::deltas::Counted;
 
 /// The path of the call by gRPC (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc>).
 pub const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-
-/// Bytes of a permit of [`room`].
-const KIB: usize = 1 << 10;
-
-/// Memory that all requests at work may take together, as a multiple of the greatest body.
-const ROOM: usize = 64;
-
-/// The memory that all requests at work may take, of bodies up to `max_push_bytes`; more are asked to come back.
-pub fn room(max_push_bytes: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(room_bytes(max_push_bytes) / KIB))
-}
-
-fn room_bytes(max_push_bytes: usize) -> usize {
-    ROOM.saturating_mul(max_push_bytes)
-}
 
 /// Why a request was not taken.
 #[derive(Debug, thiserror::Error)]

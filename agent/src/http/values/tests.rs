@@ -67,6 +67,9 @@ fn aborted_requests_keep_their_times_exactly() {
     let open = |cells: &Cells| cells.as_slice().iter().map(|cell| (cell.lo, cell.hi, cell.n)).collect::<Vec<_>>();
     let kept = aborted(&[12.5, 3.0, 12.5], Unit::Microseconds).unwrap();
     assert_eq!(open(&kept), [(3.0, f64::INFINITY, 1), (12.5, f64::INFINITY, 2)]);
+    // Many requests that were all cut off by one timeout are one cell; 0 has one edge, whatever its sign.
+    let kept = aborted(&[vec![30e6; 100_000], vec![0.0, -0.0]].concat(), Unit::Microseconds).unwrap();
+    assert_eq!(open(&kept), [(0.0, f64::INFINITY, 2), (30e6, f64::INFINITY, 100_000)]);
     // Too many different ones: each is at or above its edge, and nearer than a thousandth.
     let many: Vec<f64> = (0..5_000).map(|index| 1e6 + f64::from(index)).collect();
     let kept = aborted(&many, Unit::Microseconds).unwrap();
@@ -128,6 +131,13 @@ fn a_number_a_line() {
 }
 
 proptest! {
+    #[test]
+    fn times_of_aborted_requests_are_those_that_were_sent(us in prop::collection::vec(0_u32..200, 0..300)) {
+        let values: Vec<f64> = us.iter().map(|us| f64::from(*us) / 8.0).collect();
+        let each = values.iter().map(|us| Cell { lo: *us, hi: f64::INFINITY, n: 1 });
+        prop_assert_eq!(aborted(&values, Unit::Microseconds).unwrap(), Cells::new(each).unwrap());
+    }
+
     #[test]
     fn every_value_is_in_its_cell_and_the_sum_is_theirs(
         mut ns in prop::collection::vec(prop_oneof![0_u64..5_000, 0_u64..1 << 50], 0..300),

@@ -69,7 +69,7 @@ pub(super) fn table(service: &str, metric: &str, ask: &Ask, told: &Told) -> Stri
     let q = ask.quantiles.first().map_or(0.0, |q| q.fraction());
     let mut table = Table::new();
     table.load_style(TableStyle::new().header_separator(RULE));
-    let labels = ask.by.iter().map(|label| printable(label.name()));
+    let labels = ask.by.iter().map(|label| printable(&label.shown()));
     let rest = ["from", "requests", "low", "point", "high", "95 % confidence", "state"];
     table.set_header(labels.chain(rest.map(str::to_owned)));
     let shown = |us: Option<f64>| us.map_or_else(|| "–".to_owned(), time);
@@ -90,7 +90,8 @@ pub(super) fn table(service: &str, metric: &str, ask: &Ask, told: &Told) -> Stri
         }
     }
     let (from, to) = told.windows;
-    format!("{} {} q{q}, {} to {}\n{table}", printable(service), printable(metric), utc(from), utc(to))
+    let what = format!("{} {} q{q}, {} to {}", printable(service), printable(metric), utc(from), utc(to));
+    if told.series.is_empty() { format!("{what}: no traffic") } else { format!("{what}\n{table}") }
 }
 
 /// A line for each phase.
