@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
 use super::memory::{Moment, Step, Total, exact, since};
@@ -21,6 +22,9 @@ pub struct Server {
     watched_ns: u64,
     /// The last page, Unix nanoseconds.
     page_ns: Option<u64>,
+    /// Which rules that page was read by ([`Rules::print`]); `None` of memories that don't say it.
+    #[serde(default)]
+    rules: Option<Uuid>,
     /// Start of its process, Unix seconds.
     #[serde(with = "exact")]
     run_s: Option<f64>,
@@ -41,6 +45,7 @@ impl Server {
         Self {
             watched_ns: watched_since_ns,
             page_ns: None,
+            rules: None,
             run_s: None,
             engine: false,
             forgotten: false,
@@ -75,7 +80,9 @@ impl Server {
             (Some(before), Some(now)) => (now - before).abs() <= 1.0,
             (before, now) => before.is_none() && now.is_none(),
         };
-        let page_before_ns = self.page_ns.filter(|page| same_run && !self.forgotten && *page < at_ns);
+        let is_learned = self.learn(rules);
+        let is_comparable = same_run && !self.forgotten && !is_learned;
+        let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns };
         let found = gather(&page, rules);
         let engines = [Preset::Vllm, Preset::Sglang, Preset::Tgi, Preset::TensorRtLlm];
@@ -96,6 +103,16 @@ impl Server {
         (self.page_ns, self.run_s) = (Some(at_ns), run_s);
         self.unseen(rules.most_series, &mut taking);
         taking.close()
+    }
+
+    /// Whether the page before was read by other rules. What only today's know was not looked for on it, nor on those before:
+    /// what such a series has counted up to that page is a base line, however old its server is.
+    fn learn(&mut self, rules: &Rules) -> bool {
+        let is_new = self.rules.replace(rules.print()) != Some(rules.print());
+        if is_new {
+            self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
+        }
+        is_new
     }
 
     /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page
@@ -241,5 +258,7 @@ fn seconds(ns: u64) -> f64 {
 mod cases;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod learned;
 #[cfg(test)]
 mod properties;

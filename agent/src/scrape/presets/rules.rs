@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use contador_schemas::names;
+use contador_schemas::series::series_id;
+use uuid::Uuid;
 
 use super::labels::{Identity, Labels};
 use super::tables::{Counted, TABLES, Table};
@@ -14,10 +16,11 @@ use crate::scrape::text::Label;
 pub const MOST_SERIES: usize = 4_096;
 
 /// What families mean: of presets, and of histograms that a user names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Most series of one server that are remembered.
     pub most_series: usize,
+    print: Uuid,
     timed: HashMap<String, Arc<Meaning<Timed>>>,
     /// By their names without `_total`.
     counted: HashMap<String, Counters>,
@@ -90,7 +93,7 @@ impl Rules {
     /// # Errors
     /// [`RulesError`].
     pub fn new(presets: &[Preset], custom: &[Custom]) -> Result<Self, RulesError> {
-        let mut rules = Self { most_series: MOST_SERIES, timed: HashMap::new(), counted: HashMap::new() };
+        let mut rules = Self { most_series: MOST_SERIES, ..Self::default() };
         for table in TABLES.iter().filter(|table| presets.contains(&table.preset)) {
             for prefix in table.prefixes {
                 rules.learn(table, prefix);
@@ -104,7 +107,16 @@ impl Rules {
             named.push(&rule.family);
             rules.name(rule)?;
         }
+        let timed = rules.timed.iter().map(|(family, meaning)| (format!("t {family}"), format!("{meaning:?}")));
+        let counted = rules.counted.iter().map(|(family, meaning)| (format!("c {family}"), format!("{meaning:?}")));
+        let all: Vec<(String, String)> = timed.chain(counted).collect();
+        rules.print = series_id(all.iter().map(|(family, meaning)| (family.as_str(), meaning.as_str())));
         Ok(rules)
+    }
+
+    /// What tells these rules from others: they know the same families, and mean the same by them.
+    pub(in super::super) fn print(&self) -> Uuid {
+        self.print
     }
 
     fn learn(&mut self, table: &Table, prefix: &str) {
