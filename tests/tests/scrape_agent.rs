@@ -164,6 +164,38 @@ async fn targets_of_a_file_come_and_go_and_come_again() {
     assert!(number(&engine, of_owner).await >= 3);
 }
 
+/// A server that was started after the agent, and is told of only when it has served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_began_after_the_agent_counts_from_its_start_whenever_it_becomes_a_target() {
+    let (engine, collector) = store().await;
+    let before = Server::start().await;
+    before.serve(1_000, 0.1);
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("targets.json");
+    let write = |targets: &[String]| {
+        let groups = json!([{"targets": targets, "labels": {"job": "chat"}}]);
+        std::fs::write(list.with_extension("new"), groups.to_string()).unwrap();
+        std::fs::rename(list.with_extension("new"), &list).unwrap();
+    };
+    write(&[before.address.to_string()]);
+    let agent = Agent::start(dir.path(), &collector.grpc, &config(&format!("files = [\"{}\"]\n", list.display())));
+    before.is_asked(2).await;
+    let since = Server::start().await;
+    since.serve(10, 0.1);
+    write(&[before.address.to_string(), since.address.to_string()]);
+    since.is_asked(2).await;
+    let about = || agent.log();
+    comes_to(&engine, COUNT, 10, about).await;
+    // The same server by another name: what it has counted is stored already.
+    let renamed = format!("localhost:{}", since.address.port());
+    write(&[before.address.to_string(), renamed]);
+    let line = format!("contador_agent_scrape_age_seconds{{target=\"http://localhost:{}/metrics\"}}", since.address.port());
+    agent.shows("/metrics", |text| text.contains(&line)).await;
+    since.serve(5, 0.4);
+    comes_to(&engine, COUNT, 15, about).await;
+    comes_to(&engine, REQUESTS, 15, about).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_is_scraped_by_its_annotations_and_is_who_holds_its_gpu() {
     const GPU: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
