@@ -99,6 +99,7 @@ fn a_fault_has_its_file_line_value_and_expectation() {
             "[scrape]\nmax_size = \"1KiB\"",
             "agent.toml:2: scrape.max_size is \"1KiB\", expected a size from 64KiB to 64MiB",
         ),
+        ("[scrape]\nmax_targets = 0", "agent.toml:2: scrape.max_targets is 0, expected a number from 1 to 1024"),
         ("[[scrape.targets]]\nurl = \"a:1\"", "agent.toml:1: unknown key targets, expected target"),
         (
             "[[scrape.target]]\nservice = \"chat\"",
