@@ -1,18 +1,18 @@
 //! What one server said, remembered from scrape to scrape.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
 use super::memory::{Moment, Step, Total, exact, since};
+use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
 use super::reading::read;
 use super::series::{Role, Series, gather};
 use super::taken::{Reason, Taken};
-use super::taking::Taking;
+use super::taking::{Kind, Taking};
 use super::text::{self, Format, Page};
 
 /// The memory of one server. It can be kept on disk, and goes on after that as if nothing had been.
@@ -28,14 +28,17 @@ pub struct Server {
     /// Start of its process, Unix seconds.
     #[serde(with = "exact")]
     run_s: Option<f64>,
-    /// Whether it has shown an engine's families: a front's are those of a client, then.
-    engine: bool,
+    /// What its families say that it is.
+    #[serde(flatten)]
+    kind: Kind,
     /// Whether series were forgotten: one that is new may not be.
     forgotten: bool,
     /// Families that the last page was not clear about.
     unclear: BTreeSet<String>,
     series: BTreeMap<String, Total>,
     unseen: BTreeMap<String, Unseen>,
+    #[serde(default)]
+    owed: Owed,
 }
 
 impl Server {
@@ -47,11 +50,12 @@ impl Server {
             page_ns: None,
             rules: None,
             run_s: None,
-            engine: false,
+            kind: Kind::default(),
             forgotten: false,
             unclear: BTreeSet::new(),
             series: BTreeMap::new(),
             unseen: BTreeMap::new(),
+            owed: Owed::default(),
         }
     }
 
@@ -85,24 +89,32 @@ impl Server {
         let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns };
         let found = gather(&page, rules);
-        let engines = [Preset::Vllm, Preset::Sglang, Preset::Tgi, Preset::TensorRtLlm];
         let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
-        self.engine |= presets.iter().any(|preset| engines.contains(preset));
+        self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
-        let mut taking = Taking::new(taken, moment, uptime_s, self.engine);
+        let mut taking = Taking::new(taken, moment, uptime_s, self.kind, std::mem::take(&mut self.owed));
+        for (meaning, preset) in found.iter().filter_map(|series| series.timed().zip(series.preset())) {
+            if meaning.what.meant == REQUESTS {
+                taking.called.insert(preset, meaning.what.metric.clone());
+            }
+        }
         let unclear = std::mem::take(&mut self.unclear);
         for family in page.families.iter().filter(|family| family.spoiled) {
             self.unclear.insert(family.name.strip_suffix("_total").unwrap_or(&family.name).to_owned());
-            let requests = rules.timed(&format!("{}_bucket", family.name)).map(|(_, meaning, _)| Arc::clone(meaning));
-            taking
-                .held
-                .extend(requests.filter(|meaning| meaning.what.metric == REQUESTS).and_then(|meaning| meaning.preset));
+            let bucket = format!("{}_bucket", family.name);
+            rules
+                .timed(&bucket)
+                .iter()
+                .flat_map(|(_, meanings, _)| *meanings)
+                .for_each(|meaning| taking.unclear(meaning));
         }
         self.all(&found, &unclear, rules.most_series, &mut taking);
         (self.page_ns, self.run_s) = (Some(at_ns), run_s);
         self.unseen(rules.most_series, &mut taking);
-        taking.close()
+        let (taken, owed) = taking.close();
+        self.owed = owed;
+        taken
     }
 
     /// Whether the page before was read by other rules. What only today's know was not looked for on it, nor on those before:
@@ -110,6 +122,7 @@ impl Server {
     fn learn(&mut self, rules: &Rules) -> bool {
         let is_new = self.rules.replace(rules.print()) != Some(rules.print());
         if is_new {
+            self.kind = Kind { engine: self.kind.engine, ..Kind::default() };
             self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
         }
         is_new
@@ -165,7 +178,7 @@ impl Server {
         }
         // Aborted requests that the histogram holds can't be taken out of it while it tells nothing: both wait.
         let inside = matches!(series.role, Role::Counted(_, What::AbortedInside));
-        if inside && series.preset().is_some_and(|preset| taking.held.contains(&preset)) {
+        if inside && series.preset().is_some_and(|preset| taking.unclear.contains(&(preset, REQUESTS.to_owned()))) {
             return self.unclear(series, taking);
         }
         let page_before_ns = taking.moment.page_before_ns.filter(|_| clear && !self.forgotten);
@@ -198,9 +211,7 @@ impl Server {
     /// Remembers that the page was not clear about a series.
     fn unclear(&mut self, series: &Series<'_, '_>, taking: &mut Taking) {
         self.unclear.insert(series.family.to_owned());
-        if series.timed().is_some_and(|meaning| meaning.what.metric == REQUESTS) {
-            taking.held.extend(series.preset());
-        }
+        series.timed().into_iter().for_each(|meaning| taking.unclear(meaning));
     }
 
     /// Whether there is room for one more series. Those that were not seen for longest make room.
@@ -254,6 +265,8 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
+#[cfg(test)]
+mod aborts;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]

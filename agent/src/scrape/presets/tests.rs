@@ -239,7 +239,7 @@ fn a_user_names_histograms_labels_and_units() {
     );
     assert_eq!(
         Rules::new(&[], &[custom.clone(), custom]).unwrap_err().to_string(),
-        "histogram family \"http_server_duration_milliseconds\" is named twice, expected each once"
+        "histogram family \"http_server_duration_milliseconds\" is named twice, expected each once, or for other labels"
     );
     assert_eq!("triton".parse(), Ok(Preset::Triton));
     assert!("llama".parse::<Preset>().unwrap_err().to_string().contains("\"llama\", expected one of vllm"));
