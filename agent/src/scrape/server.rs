@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
 use super::memory::{Moment, Step, Total, exact, since};
+use super::other::Turn;
 use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
 use super::reading::read;
@@ -87,8 +88,13 @@ impl Server {
         let is_learned = self.learn(rules);
         let is_comparable = same_run && !self.forgotten && !is_learned;
         let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
-        let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns };
         let found = gather(&page, rules);
+        let turn = self.turn(&found);
+        if turn == Turn::Other {
+            // Of the other one's requests that run nothing is known.
+            self.unseen.clear();
+        }
+        let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns, turn };
         let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
         self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
@@ -126,6 +132,23 @@ impl Server {
             self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
         }
         is_new
+    }
+
+    /// Whose this page is, by all totals that may be those of another server at the same address.
+    fn turn(&self, found: &[Series<'_, '_>]) -> Turn {
+        if self.series.values().all(|total| !total.has_rival()) {
+            return Turn::Same;
+        }
+        let mut totals = Vec::new();
+        for series in found.iter().filter(|series| !series.spoiled) {
+            let total = series.key().and_then(|key| self.series.get(&key)).filter(|total| total.has_rival());
+            let read = total.and_then(|total| Some((total, read(series, series.counter(found)).ok()?)));
+            totals.extend(read);
+        }
+        Turn::of(totals.iter().filter_map(|(total, now)| {
+            let (other, before) = total.rivals(now)?;
+            Some((other, before, now))
+        }))
     }
 
     /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page
@@ -205,7 +228,8 @@ impl Server {
             },
         }
         taking.total(series, &reading, whole);
-        self.series.insert(key.to_owned(), Total::new(&reading, &moment));
+        let total = Total::new(&reading, &moment, self.series.get(key));
+        self.series.insert(key.to_owned(), total);
     }
 
     /// Remembers that the page was not clear about a series.
@@ -267,6 +291,8 @@ fn seconds(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod aborts;
+#[cfg(test)]
+mod balanced;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
