@@ -98,6 +98,12 @@ impl Total {
         Self { bounds, counts, sum, created_s, run_s, at_ns, seen_ns: at_ns, doubted: false, other }
     }
 
+    /// Whether it says the same as `other`, whenever that was.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let of = |total: &Self| (total.sum, total.created_s, total.run_s);
+        self.bounds == other.bounds && self.counts == other.counts && of(self) == of(other) && self.other == other.other
+    }
+
     /// Whether something is remembered that may be another server's.
     pub fn has_rival(&self) -> bool {
         self.other.is_some()

@@ -26,6 +26,9 @@ pub struct Server {
     /// Which rules that page was read by ([`Rules::print`]); `None` of memories that don't say it.
     #[serde(default)]
     rules: Option<Uuid>,
+    /// The preset that it is called by.
+    #[serde(default)]
+    preset: Option<String>,
     /// Start of its process, Unix seconds.
     #[serde(with = "exact")]
     run_s: Option<f64>,
@@ -50,6 +53,7 @@ impl Server {
             watched_ns: watched_since_ns,
             page_ns: None,
             rules: None,
+            preset: None,
             run_s: None,
             kind: Kind::default(),
             forgotten: false,
@@ -98,6 +102,8 @@ impl Server {
         let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
         self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
+        taken.is_new = is_learned;
+        self.name(&mut taken, is_learned);
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
         let mut taking = Taking::new(taken, moment, uptime_s, self.kind, std::mem::take(&mut self.owed));
         for (meaning, preset) in found.iter().filter_map(|series| series.timed().zip(series.preset())) {
@@ -132,6 +138,16 @@ impl Server {
             self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
         }
         is_new
+    }
+
+    /// Keeps the preset that it was called by first, until other rules find another one.
+    fn name(&mut self, taken: &mut Taken, is_learned: bool) {
+        let first = taken.presets.first().filter(|_| is_learned || self.preset.is_none());
+        if let Some(first) = first {
+            taken.is_new = true;
+            self.preset = Some((*first).to_owned());
+        }
+        taken.preset = self.preset.as_deref().and_then(|name| name.parse().ok()).map(Preset::name);
     }
 
     /// Whose this page is, by all totals that may be those of another server at the same address.
@@ -228,7 +244,9 @@ impl Server {
             },
         }
         taking.total(series, &reading, whole);
-        let total = Total::new(&reading, &moment, self.series.get(key));
+        let before = self.series.get(key);
+        let total = Total::new(&reading, &moment, before);
+        taking.taken.is_new |= before.is_none_or(|before| !before.is_like(&total));
         self.series.insert(key.to_owned(), total);
     }
 
@@ -255,6 +273,7 @@ impl Server {
         gone.truncate(gone.len().div_ceil(2));
         gone.iter().for_each(|(_, key)| _ = self.series.remove(key));
         taking.taken.drop(Reason::Series, gone.len() as u64);
+        taking.taken.is_new = true;
         (self.forgotten, self.watched_ns) = (true, self.watched_ns.max(now));
         taking.moment.watched_ns = self.watched_ns;
         self.series.len() < most_series

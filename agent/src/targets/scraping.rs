@@ -256,7 +256,8 @@ async fn on_disk(shared: &Shared, followed: Option<Vec<Uuid>>) -> Vec<Uuid> {
 
 fn is_old(path: &Path) -> bool {
     let changed = fs::metadata(path).and_then(|metadata| metadata.modified());
-    changed.is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= FORGET))
+    changed
+        .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= FORGET + kept::REFRESH))
 }
 
 #[cfg(test)]
