@@ -3,7 +3,7 @@
 use contador_schemas::running::{Buckets, Since};
 use serde::{Deserialize, Serialize};
 
-use super::other::{Other, Turn, reaches};
+use super::other::{Other, Rivals, Turn, reaches};
 use super::reading::Reading;
 
 /// How much earlier than the last scrape, by another clock, a server that took over may seem to have started.
@@ -109,10 +109,10 @@ impl Total {
         self.other.is_some()
     }
 
-    /// What is remembered of another server, and the counts that were said last, where a total may be of either.
-    pub fn rivals(&self, now: &Reading) -> Option<(&Other, &[u64])> {
+    /// How `now`, which is said at `at_ns` (Unix nanoseconds), may be another server's; `None` when there is none.
+    pub fn rivals<'t>(&'t self, now: &'t Reading, at_ns: u64) -> Option<Rivals<'t>> {
         let other = self.other.as_ref().filter(|_| self.bounds == now.bounds)?;
-        Some((other, &self.counts))
+        Some(Rivals { other, before: &self.counts, age_ns: at_ns.saturating_sub(self.at_ns), now: &now.counts })
     }
 
     /// Remembers that nothing came up to `at_ns`. The sum stays as it was: it can be ahead of the counts.

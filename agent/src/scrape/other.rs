@@ -1,13 +1,14 @@
 //! Two servers behind one address that don't say when they began: each page may be of another one than the page before.
 //!
 //! Counts that fall are those of a server that began again, or of another one. What was said before they fell is remembered. When
-//! all of a page's totals come back to that, in one step that is far more than what came at once since they fell, the page is of
-//! the server of before: no server makes up for all of its past between two scrapes. Then the totals of both are known, and each
+//! all of a page's totals come back to that, within a minute and in one step that is far more than what came at once since they fell,
+//! the page is of the server of before: no server makes up for all of its past between two scrapes. Then the totals of both are known, and each
 //! page is told by them. A server that began again comes back in small steps, and all of it counts.
 
 use serde::{Deserialize, Serialize};
 
-use super::reading::Reading;
+/// Pages that are further apart, in nanoseconds, have no leaps: whatever came in between came in that time.
+const SOON_NS: u64 = 60_000_000_000;
 
 /// A step that is not more than so many times the greatest one since a fall is growth.
 const GROWTH: u64 = 4;
@@ -18,6 +19,19 @@ pub(super) struct Other {
     counts: Vec<u64>,
     /// The greatest number of values that came at once since it was said.
     pace: u64,
+}
+
+/// A total that may be either's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rivals<'t> {
+    /// What is remembered of the other server.
+    pub other: &'t Other,
+    /// What was said before this page.
+    pub before: &'t [u64],
+    /// How long before, in nanoseconds.
+    pub age_ns: u64,
+    /// What is said now.
+    pub now: &'t [u64],
 }
 
 /// Whose a page is, by all of its totals.
@@ -55,29 +69,32 @@ impl Other {
     pub fn after(&self, before: &[u64], now: &[u64]) -> Self {
         Self { counts: self.counts.clone(), pace: self.pace.max(sum(now).saturating_sub(sum(before))) }
     }
+}
 
-    fn stand(&self, before: &[u64], now: &[u64]) -> Stand {
-        if !reaches(now, &self.counts) {
+impl Rivals<'_> {
+    fn stand(&self) -> Stand {
+        let Self { other, before, age_ns, now } = *self;
+        if !reaches(now, &other.counts) {
             return Stand::Below;
         }
         if !reaches(now, before) {
             return Stand::Back;
         }
-        if reaches(before, &self.counts) {
+        if reaches(before, &other.counts) {
             return Stand::Both;
         }
         let step = sum(now).saturating_sub(sum(before));
-        if step > self.pace.saturating_mul(GROWTH) { Stand::Back } else { Stand::Grown }
+        let is_leap = age_ns <= SOON_NS && step > other.pace.saturating_mul(GROWTH);
+        if is_leap { Stand::Back } else { Stand::Grown }
     }
 }
 
 impl Turn {
-    /// Whose a page is that has these totals: what was remembered of the other server, the total of the page before, and that of
-    /// this one.
-    pub fn of<'t>(totals: impl IntoIterator<Item = (&'t Other, &'t [u64], &'t Reading)>) -> Self {
+    /// Whose a page is that has these totals.
+    pub fn of<'t>(totals: impl IntoIterator<Item = Rivals<'t>>) -> Self {
         let mut turn = Self::Same;
-        for (other, before, now) in totals {
-            turn = match other.stand(before, &now.counts) {
+        for rivals in totals {
+            turn = match rivals.stand() {
                 Stand::Below => return Self::Same,
                 Stand::Back => Self::Other,
                 Stand::Grown if turn == Self::Same => Self::Grown,

@@ -93,7 +93,7 @@ impl Server {
         let is_comparable = same_run && !self.forgotten && !is_learned;
         let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let found = gather(&page, rules);
-        let turn = self.turn(&found);
+        let turn = self.turn(&found, at_ns);
         if turn == Turn::Other {
             // Of the other one's requests that run nothing is known.
             self.unseen.clear();
@@ -151,7 +151,7 @@ impl Server {
     }
 
     /// Whose this page is, by all totals that may be those of another server at the same address.
-    fn turn(&self, found: &[Series<'_, '_>]) -> Turn {
+    fn turn(&self, found: &[Series<'_, '_>], at_ns: u64) -> Turn {
         if self.series.values().all(|total| !total.has_rival()) {
             return Turn::Same;
         }
@@ -161,10 +161,7 @@ impl Server {
             let read = total.and_then(|total| Some((total, read(series, series.counter(found)).ok()?)));
             totals.extend(read);
         }
-        Turn::of(totals.iter().filter_map(|(total, now)| {
-            let (other, before) = total.rivals(now)?;
-            Some((other, before, now))
-        }))
+        Turn::of(totals.iter().filter_map(|(total, now)| total.rivals(now, at_ns)))
     }
 
     /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page

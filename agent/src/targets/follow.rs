@@ -72,7 +72,7 @@ struct Follower {
     rules: Option<(Arc<Target>, Arc<Rules>)>,
     /// What was wrong at last, as it is said in the log.
     trouble: Option<String>,
-    /// When its file was written; `None`: what is to be remembered is not in it.
+    /// When its file was written as it should be; `None`: it lacks what is to be remembered, or has rows that the spool has.
     stored: Option<Instant>,
 }
 
@@ -269,8 +269,6 @@ impl Follower {
                     Err((kept, error)) => (kept, Some(error)),
                 };
                 self.kept.pending.drain(..kept.min(self.kept.pending.len()));
-                // What the spool has is to leave the file.
-                self.stored = None;
                 if let Some(error) = refused {
                     let waits = self.kept.pending_bytes();
                     tracing::warn!(url = self.kept.memory.url, error = chain(&error), waits, "the spool takes no more");

@@ -67,6 +67,16 @@ fn a_server_that_began_again_and_grows_beyond_what_it_was_counts_all_the_same() 
     assert_eq!((count(&taken), served(&taken)), (7, 7));
 }
 
+#[test]
+fn a_server_that_was_not_asked_for_long_after_it_began_again_counts_all_the_same() {
+    let mut watched = Watched::new(rules());
+    watched.take(10, &page(1_000));
+    assert_eq!(count(&watched.take(20, &page(3))), 3);
+    let taken = watched.take(3_620, &page(1_500));
+    assert_eq!((count(&taken), served(&taken), dropped(&taken, Reason::Overlap)), (1_497, 1_497, 0));
+    assert_eq!(count(&watched.take(3_630, &page(1_510))), 10);
+}
+
 proptest! {
     /// Whichever of two servers answers when, no more is counted than both have served since, and once what the second one had
     /// served before.
