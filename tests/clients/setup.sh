@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the real clients that the tests drive: clickhouse-connect and OpenTelemetry's SDK for Python, @clickhouse/client
-# and OpenTelemetry's SDK for Node. All go under target/, pinned by requirements.txt and package-lock.json; what is there
+# Installs the real clients that the tests drive: clickhouse-connect, OpenTelemetry's SDK and Prometheus's client for Python,
+# @clickhouse/client and OpenTelemetry's SDK for Node. All go under target/, pinned by requirements.txt and package-lock.json; what is there
 # already is kept.
 # Arguments say which: `python`, `node`; none means both.
 set -eu

@@ -7,8 +7,12 @@ use contador_tests::{Collector, Engine};
 use serde_json::json;
 
 mod kube_support;
+#[path = "scrape_support/python.rs"]
+mod python_support;
 mod scrape_support;
+mod sdk_support;
 use kube_support::{Api, Kubelet};
+use python_support::Python;
 use scrape_support::{Agent, Manner, Server, comes_to, number};
 
 const COUNT: &str = "SELECT toUInt64(sum(count)) FROM latency FINAL WHERE metric = 'request_duration' AND censored = 0";
@@ -164,6 +168,39 @@ async fn targets_of_a_file_come_and_go_and_come_again() {
     assert!(number(&engine, of_owner).await >= 3);
 }
 
+/// A server that was started after the agent, and is told of only when it has served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_began_after_the_agent_counts_from_its_start_whenever_it_becomes_a_target() {
+    let (engine, collector) = store().await;
+    let before = Server::start().await;
+    before.serve(1_000, 0.1);
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("targets.json");
+    let write = |targets: &[String]| {
+        let groups = json!([{"targets": targets, "labels": {"job": "chat"}}]);
+        std::fs::write(list.with_extension("new"), groups.to_string()).unwrap();
+        std::fs::rename(list.with_extension("new"), &list).unwrap();
+    };
+    write(&[before.address.to_string()]);
+    let agent = Agent::start(dir.path(), &collector.grpc, &config(&format!("files = [\"{}\"]\n", list.display())));
+    before.is_asked(2).await;
+    let since = Server::start().await;
+    since.serve(10, 0.1);
+    write(&[before.address.to_string(), since.address.to_string()]);
+    since.is_asked(2).await;
+    let about = || agent.log();
+    comes_to(&engine, COUNT, 10, about).await;
+    // The same server by another name: what it has counted is stored already.
+    let renamed = format!("localhost:{}", since.address.port());
+    write(&[before.address.to_string(), renamed]);
+    let line =
+        format!("contador_agent_scrape_age_seconds{{target=\"http://localhost:{}/metrics\"}}", since.address.port());
+    agent.shows("/metrics", |text| text.contains(&line)).await;
+    since.serve(5, 0.4);
+    comes_to(&engine, COUNT, 15, about).await;
+    comes_to(&engine, REQUESTS, 15, about).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_is_scraped_by_its_annotations_and_is_who_holds_its_gpu() {
     const GPU: &str = "GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77";
@@ -223,4 +260,48 @@ async fn a_pod_is_scraped_by_its_annotations_and_is_who_holds_its_gpu() {
     let of_web = "SELECT toUInt64(sum(count)) FROM latency FINAL WHERE service = 'web' AND metric = 'request_duration'";
     comes_to(&engine, of_web, 3, about).await;
     agent.shows("/metrics", |text| text.contains("contador_agent_scrape_targets 1")).await;
+}
+
+/// The stock client says when each of its series began, in either format in its own way. Servers and the agent are killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_python_server_is_counted_exactly_in_both_formats_over_restarts() {
+    const FORMATS: [&str; 2] = ["text", "openmetrics"];
+    let (engine, collector) = store().await;
+    let mut servers = FORMATS.map(|format| Python::start(0, format));
+    let dir = tempfile::tempdir().unwrap();
+    let target =
+        |format: &str, port| format!("[[scrape.target]]\nurl = \"127.0.0.1:{port}\"\nservice = \"{format}\"\n");
+    let targets: String = FORMATS.iter().zip(&servers).map(|(format, server)| target(format, server.port)).collect();
+    let config = config(&targets);
+    // It is there before the agent.
+    servers.iter_mut().for_each(|server| server.serve(1_000, 0.2));
+    let mut agent = Agent::start(dir.path(), &collector.grpc, &config);
+    let is_followed = |text: &str| text.matches("contador_agent_scrape_age_seconds{target").count() == 2;
+    agent.shows("/metrics", is_followed).await;
+    let mut served = 0;
+    for (round, requests) in [7, 40, 300, 301].into_iter().enumerate() {
+        match round {
+            // Counts rise all the same: only its start tells that it is another one.
+            1 | 2 => servers.iter_mut().for_each(Python::restart),
+            3 => {
+                agent.kill();
+                agent = Agent::start(dir.path(), &collector.grpc, &config);
+            }
+            _ => {}
+        }
+        for server in &mut servers {
+            server.serve(requests, 0.4);
+            server.serve(requests, 1.2);
+        }
+        served += 2 * requests;
+        for format in FORMATS {
+            let of = |sql: &str| format!("{sql} AND service = '{format}'");
+            comes_to(&engine, &of(COUNT), served, || agent.log()).await;
+            comes_to(&engine, &of(REQUESTS), served, || agent.log()).await;
+        }
+    }
+    let tokens = "SELECT toUInt64(sum(assumeNotNull(output_tokens))) FROM served FINAL WHERE output_tokens IS NOT NULL";
+    assert_eq!(number(&engine, tokens).await, 2 * 20 * served);
+    let kinds = agent.get("/metrics").await;
+    assert!(!kinds.contains("reason=\"overlap\"") && !kinds.contains("reason=\"line\""), "{kinds}");
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::key::{About, Default, Key, keys};
 use super::read::{
-    address, api, choice, count_to, endpoint, flag, interval, name, page_size, path, places, pods, poll, push_size,
-    requests, resources, scrape_interval, size_from, texts, timeout, to_an_hour,
+    address, api, choice, count_from_1_to, count_to, endpoint, flag, interval, name, page_size, path, places, pods,
+    poll, push_size, requests, resources, scrape_interval, size_from, texts, timeout, to_an_hour,
 };
 use super::{Compression, PodsScraped};
 use crate::owners::kubernetes::request::Unit;
@@ -118,7 +118,7 @@ keys! {
     /// Greatest page of a server.
     SCRAPE_SIZE: usize = "scrape.max_size", Default::Text("4MiB"), page_size, "a size from 64KiB to 64MiB";
     /// Most servers that are scraped; the rest is left out, and said at /readyz.
-    SCRAPE_TARGETS: usize = "scrape.max_targets", Default::Whole(64), count_to::<1_024>, "a number from 0 to 1024";
+    SCRAPE_TARGETS: usize = "scrape.max_targets", Default::Whole(64), count_from_1_to::<1_024>, "a number from 1 to 1024";
     /// Files with more targets, in the JSON of Prometheus's file_sd. They are read again when they change.
     SCRAPE_FILES: Vec<PathBuf> = "scrape.files", Default::List(&[]), places, "a list of absolute paths";
     /// Which pods of this node are scraped: gpu, those that have the annotation prometheus.io/scrape and hold a GPU, and those that

@@ -149,6 +149,10 @@ pub(super) fn count_to<const MOST: usize>(written: &Written) -> Result<usize, &'
     }
 }
 
+pub(super) fn count_from_1_to<const MOST: usize>(written: &Written) -> Result<usize, &'static str> {
+    count_to::<MOST>(written).and_then(|number| if number > 0 { Ok(number) } else { Err(KEY) })
+}
+
 pub(super) fn texts(written: &Written) -> Result<Vec<String>, &'static str> {
     match written {
         Written::List(list) => Ok(list.clone()),

@@ -94,6 +94,7 @@ const TARGETS_EXAMPLE: &str = r#"
 #! name = "ranker_latency_milliseconds"
 #! metric = "request_duration"
 #! unit = "ms"
+#! labels = { handler = "/rank" }
 "#;
 
 /// `agent.example.toml`

@@ -35,7 +35,7 @@ const KEYS: [&str; 12] = [
 ];
 
 /// Keys of a histogram of one.
-const HISTOGRAM_KEYS: [&str; 6] = ["name", "metric", "unit", "model", "route", "source"];
+const HISTOGRAM_KEYS: [&str; 7] = ["name", "metric", "unit", "model", "route", "source", "labels"];
 
 /// Fields of an owner that can be said.
 pub const OWNER_KEYS: [&str; 4] = ["department", "project", "experiment", "user"];
@@ -206,6 +206,7 @@ fn histograms(value: &Value<'_>) -> Result<Vec<Custom>, Fault> {
                 "model" => one.model = text(key, value)?,
                 "route" => one.route = text(key, value)?,
                 "source" => one.source = list(key, value)?,
+                "labels" => one.labels = texts(key, value, |name| target::is_label(name).then_some(()))?,
                 other => return fault(at, unknown(other, &HISTOGRAM_KEYS)),
             }
         }
@@ -237,9 +238,18 @@ fn shown(value: &DeValue<'_>) -> String {
     }
 }
 
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// A table of texts, where there are any.
+fn shown_table(key: &str, all: &BTreeMap<String, String>) -> String {
+    let all: Vec<String> = all.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value))).collect();
+    if all.is_empty() { String::new() } else { format!("{key} = {{ {} }}\n", all.join(", ")) }
+}
+
 /// Targets as a file that would give them, with the line of each.
 pub(super) fn show(targets: &[Target], lines: &[usize], path: &Path) -> String {
-    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let mut out = String::new();
     for (target, line) in targets.iter().zip(lines) {
         out += &format!("\n{:<44} # {}:{line}\n", "[[scrape.target]]", path.display());
@@ -266,11 +276,7 @@ pub(super) fn show(targets: &[Target], lines: &[usize], path: &Path) -> String {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         for (key, all) in [("labels", &target.labels), ("owner", &owner), ("headers", &target.headers)] {
-            if !all.is_empty() {
-                let all: Vec<String> =
-                    all.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value))).collect();
-                out += &format!("{key} = {{ {} }}\n", all.join(", "));
-            }
+            out += &shown_table(key, all);
         }
         for one in &target.histograms {
             out += "[[scrape.target.histogram]]\n";
@@ -289,6 +295,7 @@ pub(super) fn show(targets: &[Target], lines: &[usize], path: &Path) -> String {
                 let list: Vec<String> = one.source.iter().map(|item| quoted(item)).collect();
                 out += &format!("source = [{}]\n", list.join(", "));
             }
+            out += &shown_table("labels", &one.labels);
         }
     }
     out

@@ -99,6 +99,7 @@ fn a_fault_has_its_file_line_value_and_expectation() {
             "[scrape]\nmax_size = \"1KiB\"",
             "agent.toml:2: scrape.max_size is \"1KiB\", expected a size from 64KiB to 64MiB",
         ),
+        ("[scrape]\nmax_targets = 0", "agent.toml:2: scrape.max_targets is 0, expected a number from 1 to 1024"),
         ("[[scrape.targets]]\nurl = \"a:1\"", "agent.toml:1: unknown key targets, expected target"),
         (
             "[[scrape.target]]\nservice = \"chat\"",
@@ -127,7 +128,11 @@ fn a_fault_has_its_file_line_value_and_expectation() {
         ),
         (
             "[[scrape.target]]\nurl = \"a:1\"\n[[scrape.target.histogram]]\nname = \"h\"\nbound = 1",
-            "agent.toml:5: unknown key bound, expected one of name, metric, unit, model, route, source",
+            "agent.toml:5: unknown key bound, expected one of name, metric, unit, model, route, source, labels",
+        ),
+        (
+            "[[scrape.target]]\nurl = \"a:1\"\n[[scrape.target.histogram]]\nname = \"h\"\nlabels = { \"a b\" = \"c\" }",
+            "agent.toml:5: a name in labels is \"a b\", expected letters, digits, _ . - and /",
         ),
         (
             "[[owners.rule]]\nname = \"r\"\nmatch.pod = \"a\"\nset = { team = \"x\" }",
@@ -162,7 +167,7 @@ fn where_kubernetes_is_asked_can_be_said() {
 fn targets_are_shown_as_they_were_said() {
     let text = "[scrape]\ninterval = \"2s\"\n[[scrape.target]]\nurl = \"a:1\"\nlabels = { team = \"x\" }\n\
                 owner = { user = \"ana\", project = \"p\" }\nheaders = { X-Scope = \"1\" }\ntoken_file = \"/t\"\npreset = \"tgi\"\n\
-                [[scrape.target.histogram]]\nname = \"h_ms\"\nunit = \"ms\"\nsource = [\"engine\"]\n\
+                [[scrape.target.histogram]]\nname = \"h_ms\"\nunit = \"ms\"\nsource = [\"engine\"]\nlabels = { handler = \"/generate\" }\n\
                 [[scrape.target]]\nurl = \"https://b\"\nca_file = \"/c\"\n";
     let loaded = super::parse(text, Path::new("agent.toml"), &Flags::new()).unwrap();
     let scrape = &loaded.config.scrape;
@@ -173,7 +178,7 @@ fn targets_are_shown_as_they_were_said() {
     let shown = loaded.to_toml();
     assert_eq!(parse(&shown).unwrap(), loaded.config, "{shown}");
     let heads: Vec<&str> = shown.lines().filter(|line| line.starts_with("[[scrape.target]]")).collect();
-    assert!(heads[0].ends_with("agent.toml:3") && heads[1].ends_with("agent.toml:14"), "{heads:?}");
+    assert!(heads[0].ends_with("agent.toml:3") && heads[1].ends_with("agent.toml:15"), "{heads:?}");
 }
 
 /// D18: an interval without a unit is refused, and so is one that would sample without end.

@@ -25,42 +25,25 @@ pub(super) struct Aborted {
     pub inside: bool,
 }
 
-/// Puts `aborted` among the latencies of their kind, which are `requests`: the preset and position of each.
-pub(super) fn censor(
-    latencies: &mut Vec<Increase>,
-    requests: &[(Option<Preset>, usize)],
-    aborted: &Aborted,
-    end_ns: u64,
-) {
+/// Latencies that have a value for each request that ended, by what they time and where they are among all.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    pub preset: Option<Preset>,
+    /// As its preset has it.
+    pub meant: String,
+    pub place: usize,
+}
+
+/// Puts `aborted` among the latencies of whole requests; `metric` is what these are called where there are none.
+pub(super) fn censor(latencies: &mut Vec<Increase>, ended: &[Ended], aborted: &Aborted, metric: &str, end_ns: u64) {
     let Aborted { preset, identity, mut n, start_ns, inside } = aborted.clone();
-    let mut rows: Vec<Increase> = Vec::new();
     if inside {
-        let alike = |latencies: &[Increase], place: usize| {
-            latencies.get(place).is_some_and(|latency| latency.model == identity.model)
-        };
-        let own = |latencies: &[Increase], place: usize| {
-            latencies.get(place).is_some_and(|latency| latency.source == identity.source)
-        };
-        let mut places: Vec<usize> = requests
-            .iter()
-            .filter(|(of, place)| *of == preset && alike(latencies, *place))
-            .map(|(_, place)| *place)
-            .collect();
-        places.sort_by_key(|&place| !own(latencies, place));
-        for place in places {
-            let Some(latency) = latencies.get_mut(place) else { continue };
-            let moved = take_lowest(latency, n);
-            if moved > 0 {
-                n -= moved;
-                rows.extend(unknown(latency.clone(), moved));
-            }
-        }
+        n = take_out(latencies, ended, (preset, REQUESTS), (&identity.model, &identity.source), n);
     }
     if n > 0 {
         let Identity { model, route, attributes, source } = identity;
-        let metric = REQUESTS.to_owned();
         let bare = Increase {
-            metric,
+            metric: metric.to_owned(),
             model,
             route,
             attributes,
@@ -72,22 +55,53 @@ pub(super) fn censor(
             reset: false,
             censored: true,
         };
-        rows.extend(unknown(bare, n));
+        put(latencies, unknown(bare, n));
     }
-    for row in rows {
-        let same = |other: &&mut Increase| {
-            other.censored
-                && (&other.metric, &other.model, &other.route, &other.attributes, &other.source)
-                    == (&row.metric, &row.model, &row.route, &row.attributes, &row.source)
-        };
-        match latencies.iter_mut().find(same) {
-            Some(other) => {
-                // The counts of one scrape fit.
-                let _ = other.cells.merge(&row.cells);
-                other.start_ns = other.start_ns.min(row.start_ns);
-            }
-            None => latencies.push(row),
+}
+
+/// Has `n` of the values of `meant` be of aborted requests, as far as there are; how many there are not. Those of the same part of
+/// the server come first. A phase has none of what another part of it has aborted, where parts are told apart.
+pub(super) fn take_out(
+    latencies: &mut Vec<Increase>,
+    ended: &[Ended],
+    (preset, meant): (Option<Preset>, &str),
+    (model, source): (&str, &[(String, String)]),
+    mut n: u64,
+) -> u64 {
+    let of = |place: usize| latencies.get(place);
+    let is_one = |one: &&Ended| one.preset == preset && one.meant == meant;
+    let mut places: Vec<usize> = ended.iter().filter(is_one).map(|one| one.place).collect();
+    places.retain(|&place| of(place).is_some_and(|latency| latency.model == model));
+    let is_own = |place: usize| of(place).is_some_and(|latency| latency.model == model && latency.source == source);
+    if meant != REQUESTS && ended.iter().any(|one| one.preset == preset && is_own(one.place)) {
+        places.retain(|&place| is_own(place));
+    }
+    places.sort_by_key(|&place| !is_own(place));
+    for place in places {
+        let Some(latency) = latencies.get_mut(place) else { continue };
+        let moved = take_lowest(latency, n);
+        n -= moved;
+        let row = unknown(latency.clone(), moved);
+        put(latencies, row);
+    }
+    n
+}
+
+/// Adds a row of aborted requests to that of the same series, where there is one.
+fn put(latencies: &mut Vec<Increase>, row: Option<Increase>) {
+    let Some(row) = row.filter(|row| row.cells.count() > 0) else { return };
+    let same = |other: &&mut Increase| {
+        other.censored
+            && (&other.metric, &other.model, &other.route, &other.attributes, &other.source)
+                == (&row.metric, &row.model, &row.route, &row.attributes, &row.source)
+    };
+    match latencies.iter_mut().find(same) {
+        Some(other) => {
+            // The counts of one scrape fit.
+            let _ = other.cells.merge(&row.cells);
+            other.start_ns = other.start_ns.min(row.start_ns);
         }
+        None => latencies.push(row),
     }
 }
 

@@ -3,6 +3,7 @@
 use contador_schemas::running::{Buckets, Since};
 use serde::{Deserialize, Serialize};
 
+use super::other::{Other, Rivals, Turn, reaches};
 use super::reading::Reading;
 
 /// How much earlier than the last scrape, by another clock, a server that took over may seem to have started.
@@ -33,6 +34,9 @@ pub(super) struct Total {
     pub seen_ns: u64,
     /// Whether what came since then contradicts its sum.
     pub doubted: bool,
+    /// What was said before the counts fell: perhaps by another server.
+    #[serde(default)]
+    other: Option<Other>,
 }
 
 /// The instant of a scrape, and what is known of the server then.
@@ -46,6 +50,8 @@ pub(super) struct Moment {
     pub watched_ns: u64,
     /// What is new on this page began after this instant, if its family was whole on the page before.
     pub page_before_ns: Option<u64>,
+    /// Whose the page is.
+    pub turn: Turn,
 }
 
 /// What a total tells beside the one before.
@@ -77,11 +83,36 @@ pub(super) struct Came {
 }
 
 impl Total {
-    /// The total to remember.
-    pub fn new(reading: &Reading, moment: &Moment) -> Self {
+    /// The total to remember after `before`.
+    pub fn new(reading: &Reading, moment: &Moment, before: Option<&Self>) -> Self {
         let Reading { bounds, counts, sum, created_s } = reading.clone();
         let (run_s, at_ns) = (moment.run_s, moment.at_ns);
-        Self { bounds, counts, sum, created_s, run_s, at_ns, seen_ns: at_ns, doubted: false }
+        let comparable = before.filter(|before| before.bounds == bounds && changed(before, reading, moment).is_none());
+        let other = comparable.and_then(|before| {
+            if moment.turn == Turn::Other || !reaches(&counts, &before.counts) {
+                return Some(Other::new(&before.counts));
+            }
+            let other = before.other.as_ref().filter(|_| moment.turn == Turn::Same)?;
+            Some(other.after(&before.counts, &counts))
+        });
+        Self { bounds, counts, sum, created_s, run_s, at_ns, seen_ns: at_ns, doubted: false, other }
+    }
+
+    /// Whether it says the same as `other`, whenever that was.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let of = |total: &Self| (total.sum, total.created_s, total.run_s);
+        self.bounds == other.bounds && self.counts == other.counts && of(self) == of(other) && self.other == other.other
+    }
+
+    /// Whether something is remembered that may be another server's.
+    pub fn has_rival(&self) -> bool {
+        self.other.is_some()
+    }
+
+    /// How `now`, which is said at `at_ns` (Unix nanoseconds), may be another server's; `None` when there is none.
+    pub fn rivals<'t>(&'t self, now: &'t Reading, at_ns: u64) -> Option<Rivals<'t>> {
+        let other = self.other.as_ref().filter(|_| self.bounds == now.bounds)?;
+        Some(Rivals { other, before: &self.counts, age_ns: at_ns.saturating_sub(self.at_ns), now: &now.counts })
     }
 
     /// Remembers that nothing came up to `at_ns`. The sum stays as it was: it can be ahead of the counts.
@@ -93,18 +124,15 @@ impl Total {
 /// What came since `before`. Without it, a series counts from its start when that was watched.
 pub(super) fn since(before: Option<&Total>, now: &Reading, moment: &Moment) -> Step {
     let Some(before) = before else { return first(now, moment) };
-    let changed = match (started(before.created_s, now.created_s, SAME_SERIES_S), moment.run_s) {
-        (Some(created), _) => Some(created),
-        // It says its start only now.
-        (None, Some(run)) if before.run_s.is_none() => nanoseconds(run).filter(|run| *run >= before.at_ns),
-        (None, run) => started(before.run_s, run, SAME_RUN_S),
-    };
-    if let Some(start) = changed {
+    if let Some(start) = changed(before, now, moment) {
         // Two runs that overlap are two servers.
         if start.saturating_add(CLOCK_SLACK_NS) < before.at_ns {
             return Step::Overlap;
         }
         return whole(now, start.max(before.at_ns), true, moment);
+    }
+    if moment.turn == Turn::Other && before.bounds == now.bounds {
+        return Step::Overlap;
     }
     match buckets(&now.bounds, &now.counts).since(&buckets(&before.bounds, &before.counts)) {
         Since::Increase(increase) => Step::Increase(Came {
@@ -117,6 +145,16 @@ pub(super) fn since(before: Option<&Total>, now: &Reading, moment: &Moment) -> S
         }),
         Since::Fell => whole(now, before.at_ns, true, moment),
         Since::Relaid => Step::BaseLine,
+    }
+}
+
+/// The start of what is told, Unix nanoseconds, when it is another one than that of `before`.
+fn changed(before: &Total, now: &Reading, moment: &Moment) -> Option<u64> {
+    match (started(before.created_s, now.created_s, SAME_SERIES_S), moment.run_s) {
+        (Some(created), _) => Some(created),
+        // It says its start only now.
+        (None, Some(run)) if before.run_s.is_none() => nanoseconds(run).filter(|run| *run >= before.at_ns),
+        (None, run) => started(before.run_s, run, SAME_RUN_S),
     }
 }
 

@@ -50,7 +50,9 @@ pub(super) fn gather<'p, 'a>(page: &'p Page<'a>, rules: &Rules) -> Vec<Series<'p
     let total = |name: &str| page.samples.iter().any(|sample| sample.name.strip_suffix("_total") == Some(name));
     let mut doubled: HashMap<&str, bool> = HashMap::new();
     for sample in &page.samples {
-        if let Some((family, meaning, part)) = rules.timed(&sample.name) {
+        if let Some((family, meanings, part)) = rules.timed(&sample.name)
+            && let Some(meaning) = meanings.iter().find(|meaning| meaning.is_of(page.labels(sample)))
+        {
             gathered.timed(sample, family, meaning, part);
         }
         if let Some((family, meaning, part)) = rules.counted(&sample.name) {

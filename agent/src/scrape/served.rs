@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::owed::{Debtor, Owed};
 use super::presets::What;
 use super::taken::Served;
 
@@ -28,7 +29,7 @@ impl Book {
         let entry = self.served.entry(who).or_insert_with(fresh);
         let served = &mut entry.served;
         let place = match what {
-            What::Requests => &mut served.requests,
+            What::Requests | What::Hops => &mut served.requests,
             What::RequestsAndAborted => {
                 entry.together = true;
                 &mut served.requests
@@ -36,17 +37,21 @@ impl Book {
             What::Aborted | What::AbortedInside => &mut served.aborted,
             What::InputTokens => &mut served.input_tokens,
             What::OutputTokens => &mut served.output_tokens,
-            What::Running | What::Waiting => return,
+            What::Running | What::Waiting | What::Nothing => return,
         };
         *place = Some(place.unwrap_or_default().saturating_add(n));
         served.start_ns = served.start_ns.min(start_ns);
     }
 
-    /// What was served up to `end_ns`; nothing where nothing was.
-    pub fn close(self, end_ns: u64) -> Vec<Served> {
+    /// What was served up to `end_ns`; nothing where nothing was. A server that counts aborted requests among the others may
+    /// tell of them before: what is to be taken off then is `owed`.
+    pub fn close(self, end_ns: u64, owed: &mut Owed) -> Vec<Served> {
         let rows = self.served.into_iter().map(|((model, source), Entry { mut served, together })| {
-            if together {
-                served.requests = served.requests.map(|n| n.saturating_sub(served.aborted.unwrap_or_default()));
+            if let Some(all) = served.requests.filter(|_| together) {
+                let of = debtor(&model, &source);
+                let aborted = owed.take(&of).saturating_add(served.aborted.unwrap_or_default());
+                served.requests = Some(all.saturating_sub(aborted));
+                owed.add(of, aborted.saturating_sub(all));
             }
             let start_ns = served.start_ns.min(end_ns);
             Served { model, source, start_ns, end_ns, ..served }
@@ -56,4 +61,10 @@ impl Book {
         })
         .collect()
     }
+}
+
+/// The requests of this model and part of a server, of which aborted ones are to be taken off.
+pub(super) fn debtor(model: &str, source: &[(String, String)]) -> Debtor {
+    let (model, source) = (model.to_owned(), source.to_vec());
+    Debtor { preset: String::new(), metric: "requests".to_owned(), model, source }
 }

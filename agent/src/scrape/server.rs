@@ -1,17 +1,19 @@
 //! What one server said, remembered from scrape to scrape.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
 use super::memory::{Moment, Step, Total, exact, since};
+use super::other::Turn;
+use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
 use super::reading::read;
 use super::series::{Role, Series, gather};
 use super::taken::{Reason, Taken};
-use super::taking::Taking;
+use super::taking::{Kind, Taking};
 use super::text::{self, Format, Page};
 
 /// The memory of one server. It can be kept on disk, and goes on after that as if nothing had been.
@@ -21,17 +23,26 @@ pub struct Server {
     watched_ns: u64,
     /// The last page, Unix nanoseconds.
     page_ns: Option<u64>,
+    /// Which rules that page was read by ([`Rules::print`]); `None` of memories that don't say it.
+    #[serde(default)]
+    rules: Option<Uuid>,
+    /// The preset that it is called by.
+    #[serde(default)]
+    preset: Option<String>,
     /// Start of its process, Unix seconds.
     #[serde(with = "exact")]
     run_s: Option<f64>,
-    /// Whether it has shown an engine's families: a front's are those of a client, then.
-    engine: bool,
+    /// What its families say that it is.
+    #[serde(flatten)]
+    kind: Kind,
     /// Whether series were forgotten: one that is new may not be.
     forgotten: bool,
     /// Families that the last page was not clear about.
     unclear: BTreeSet<String>,
     series: BTreeMap<String, Total>,
     unseen: BTreeMap<String, Unseen>,
+    #[serde(default)]
+    owed: Owed,
 }
 
 impl Server {
@@ -41,12 +52,15 @@ impl Server {
         Self {
             watched_ns: watched_since_ns,
             page_ns: None,
+            rules: None,
+            preset: None,
             run_s: None,
-            engine: false,
+            kind: Kind::default(),
             forgotten: false,
             unclear: BTreeSet::new(),
             series: BTreeMap::new(),
             unseen: BTreeMap::new(),
+            owed: Owed::default(),
         }
     }
 
@@ -75,27 +89,79 @@ impl Server {
             (Some(before), Some(now)) => (now - before).abs() <= 1.0,
             (before, now) => before.is_none() && now.is_none(),
         };
-        let page_before_ns = self.page_ns.filter(|page| same_run && !self.forgotten && *page < at_ns);
-        let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns };
+        let is_learned = self.learn(rules);
+        let is_comparable = same_run && !self.forgotten && !is_learned;
+        let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let found = gather(&page, rules);
-        let engines = [Preset::Vllm, Preset::Sglang, Preset::Tgi, Preset::TensorRtLlm];
+        let turn = self.turn(&found, at_ns);
+        if turn == Turn::Other {
+            // Of the other one's requests that run nothing is known.
+            self.unseen.clear();
+        }
+        let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns, turn };
         let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
-        self.engine |= presets.iter().any(|preset| engines.contains(preset));
+        self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
+        taken.is_new = is_learned;
+        self.name(&mut taken, is_learned);
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
-        let mut taking = Taking::new(taken, moment, uptime_s, self.engine);
+        let mut taking = Taking::new(taken, moment, uptime_s, self.kind, std::mem::take(&mut self.owed));
+        for (meaning, preset) in found.iter().filter_map(|series| series.timed().zip(series.preset())) {
+            if meaning.what.meant == REQUESTS {
+                taking.called.insert(preset, meaning.what.metric.clone());
+            }
+        }
         let unclear = std::mem::take(&mut self.unclear);
         for family in page.families.iter().filter(|family| family.spoiled) {
             self.unclear.insert(family.name.strip_suffix("_total").unwrap_or(&family.name).to_owned());
-            let requests = rules.timed(&format!("{}_bucket", family.name)).map(|(_, meaning, _)| Arc::clone(meaning));
-            taking
-                .held
-                .extend(requests.filter(|meaning| meaning.what.metric == REQUESTS).and_then(|meaning| meaning.preset));
+            let bucket = format!("{}_bucket", family.name);
+            rules
+                .timed(&bucket)
+                .iter()
+                .flat_map(|(_, meanings, _)| *meanings)
+                .for_each(|meaning| taking.unclear(meaning));
         }
         self.all(&found, &unclear, rules.most_series, &mut taking);
         (self.page_ns, self.run_s) = (Some(at_ns), run_s);
         self.unseen(rules.most_series, &mut taking);
-        taking.close()
+        let (taken, owed) = taking.close();
+        self.owed = owed;
+        taken
+    }
+
+    /// Whether the page before was read by other rules. What only today's know was not looked for on it, nor on those before:
+    /// what such a series has counted up to that page is a base line, however old its server is.
+    fn learn(&mut self, rules: &Rules) -> bool {
+        let is_new = self.rules.replace(rules.print()) != Some(rules.print());
+        if is_new {
+            self.kind = Kind { engine: self.kind.engine, ..Kind::default() };
+            self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
+        }
+        is_new
+    }
+
+    /// Keeps the preset that it was called by first, until other rules find another one.
+    fn name(&mut self, taken: &mut Taken, is_learned: bool) {
+        let first = taken.presets.first().filter(|_| is_learned || self.preset.is_none());
+        if let Some(first) = first {
+            taken.is_new = true;
+            self.preset = Some((*first).to_owned());
+        }
+        taken.preset = self.preset.as_deref().and_then(|name| name.parse().ok()).map(Preset::name);
+    }
+
+    /// Whose this page is, by all totals that may be those of another server at the same address.
+    fn turn(&self, found: &[Series<'_, '_>], at_ns: u64) -> Turn {
+        if self.series.values().all(|total| !total.has_rival()) {
+            return Turn::Same;
+        }
+        let mut totals = Vec::new();
+        for series in found.iter().filter(|series| !series.spoiled) {
+            let total = series.key().and_then(|key| self.series.get(&key)).filter(|total| total.has_rival());
+            let read = total.and_then(|total| Some((total, read(series, series.counter(found)).ok()?)));
+            totals.extend(read);
+        }
+        Turn::of(totals.iter().filter_map(|(total, now)| total.rivals(now, at_ns)))
     }
 
     /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page
@@ -148,7 +214,7 @@ impl Server {
         }
         // Aborted requests that the histogram holds can't be taken out of it while it tells nothing: both wait.
         let inside = matches!(series.role, Role::Counted(_, What::AbortedInside));
-        if inside && series.preset().is_some_and(|preset| taking.held.contains(&preset)) {
+        if inside && series.preset().is_some_and(|preset| taking.unclear.contains(&(preset, REQUESTS.to_owned()))) {
             return self.unclear(series, taking);
         }
         let page_before_ns = taking.moment.page_before_ns.filter(|_| clear && !self.forgotten);
@@ -175,15 +241,16 @@ impl Server {
             },
         }
         taking.total(series, &reading, whole);
-        self.series.insert(key.to_owned(), Total::new(&reading, &moment));
+        let before = self.series.get(key);
+        let total = Total::new(&reading, &moment, before);
+        taking.taken.is_new |= before.is_none_or(|before| !before.is_like(&total));
+        self.series.insert(key.to_owned(), total);
     }
 
     /// Remembers that the page was not clear about a series.
     fn unclear(&mut self, series: &Series<'_, '_>, taking: &mut Taking) {
         self.unclear.insert(series.family.to_owned());
-        if series.timed().is_some_and(|meaning| meaning.what.metric == REQUESTS) {
-            taking.held.extend(series.preset());
-        }
+        series.timed().into_iter().for_each(|meaning| taking.unclear(meaning));
     }
 
     /// Whether there is room for one more series. Those that were not seen for longest make room.
@@ -203,6 +270,7 @@ impl Server {
         gone.truncate(gone.len().div_ceil(2));
         gone.iter().for_each(|(_, key)| _ = self.series.remove(key));
         taking.taken.drop(Reason::Series, gone.len() as u64);
+        taking.taken.is_new = true;
         (self.forgotten, self.watched_ns) = (true, self.watched_ns.max(now));
         taking.moment.watched_ns = self.watched_ns;
         self.series.len() < most_series
@@ -238,8 +306,14 @@ fn seconds(ns: u64) -> f64 {
 }
 
 #[cfg(test)]
+mod aborts;
+#[cfg(test)]
+mod balanced;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod learned;
 #[cfg(test)]
 mod properties;

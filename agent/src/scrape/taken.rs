@@ -15,6 +15,10 @@ pub struct Taken {
     pub faults: Vec<String>,
     /// The presets whose families are on the page.
     pub presets: Vec<&'static str>,
+    /// The preset that the server is called by: the same also for a page that lacks its families.
+    pub preset: Option<&'static str>,
+    /// Whether more is to be remembered than that the page was read.
+    pub is_new: bool,
 }
 
 /// What came of one latency between two scrapes.
@@ -92,7 +96,8 @@ pub enum Reason {
     /// First totals of series whose start is not known or was not watched, and totals in other bounds than before: base
     /// lines, no traffic. Those of 0 are not counted.
     BaseLine,
-    /// Totals that can't be compared with the ones before, since two servers answer at one address.
+    /// Totals that can't be compared with the ones before, since two servers answer at one address: by their starts, or by totals that
+    /// leap between two courses.
     Overlap,
 }
 
@@ -112,6 +117,23 @@ impl Reason {
             Self::Series => "series",
             Self::BaseLine => "base_line",
             Self::Overlap => "overlap",
+        }
+    }
+
+    /// What people should know of it, after how often it was; `None` for what happens to any server for a moment, or once.
+    pub const fn remark(self) -> Option<&'static str> {
+        match self {
+            Self::Page | Self::Line | Self::Torn | Self::Sum | Self::Uptime | Self::BaseLine => None,
+            Self::NoInfinity => Some("histograms have no bucket +Inf"),
+            Self::Duplicate => Some("series say one sample twice, with other values"),
+            Self::Value => Some(
+                "series have a count that is no whole number from 0 to 2^53, or a bound that is no number or below 0",
+            ),
+            Self::Buckets => Some("histograms have more than 1024 buckets"),
+            Self::Series => Some("series are beyond the most of one server that are remembered"),
+            Self::Overlap => {
+                Some("totals are another server's than those before: scrape each of them at an address of its own")
+            }
         }
     }
 }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contador_schemas::cells::{Cell, Cells};
+use serde::{Deserialize, Serialize};
 
-use super::aborted::{Aborted, Open, REQUESTS, censor};
+use super::aborted::{Aborted, Ended, Open, REQUESTS, censor, take_out};
 use super::memory::{Came, Moment};
+use super::owed::{Debtor, Owed};
 use super::plausible::{Verdict, judge};
-use super::presets::{Identity, Preset, What};
+use super::presets::{Identity, Meaning, Preset, Timed, What};
 use super::reading::Reading;
 use super::series::{Role, Series};
-use super::served::Book;
+use super::served::{Book, debtor};
 use super::taken::{Increase, Taken};
 
 /// How much longer than a server runs a latency may seem to be: clocks differ.
@@ -21,16 +23,45 @@ const UPTIME_SLACK_S: f64 = 5.0;
 pub(super) struct Taking {
     pub taken: Taken,
     pub moment: Moment,
-    /// Presets whose histogram of requests tells nothing now.
-    pub held: BTreeSet<Preset>,
+    /// What tells nothing now of that which has a value for each request that ended.
+    pub unclear: BTreeSet<(Preset, String)>,
+    /// What aborted requests are still to be taken out of.
+    pub owed: Owed,
+    /// What whole requests of a preset are called.
+    pub called: BTreeMap<Preset, String>,
     uptime_s: Option<f64>,
-    engine: bool,
+    kind: Kind,
     book: Book,
-    /// Preset and position of the latencies of whole requests.
-    requests: Vec<(Option<Preset>, usize)>,
+    ended: Vec<Ended>,
     aborted: Vec<Aborted>,
     open: BTreeMap<Identity, Totals>,
     named: BTreeSet<(String, Identity)>,
+}
+
+/// What is known of a server by the families that it has shown.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub(super) struct Kind {
+    /// It has an engine's: a front's are those of a client, then.
+    pub engine: bool,
+    /// A preset's counters tell how many requests there were.
+    pub counts: bool,
+    /// Requests are counted where they come in, and not only in each deployment that they go through.
+    pub door: bool,
+}
+
+impl Kind {
+    /// Learns from the series of a page.
+    pub fn see(&mut self, found: &[Series<'_, '_>]) {
+        let engines = [Preset::Vllm, Preset::Sglang, Preset::Tgi, Preset::TensorRtLlm];
+        for series in found {
+            self.engine |= series.preset().is_some_and(|preset| engines.contains(&preset));
+            if let Role::Counted(_, what) = &series.role {
+                self.door |= series.preset() == Some(Preset::RayServe) && *what == What::Requests;
+                self.counts |= matches!(what, What::Requests | What::RequestsAndAborted | What::Hops);
+            }
+        }
+    }
 }
 
 /// Totals of vLLM's requests.
@@ -44,20 +75,28 @@ struct Totals {
 }
 
 impl Taking {
-    /// `uptime_s` is how long the server has been running, `engine` whether it is an engine with or without a front.
-    pub fn new(taken: Taken, moment: Moment, uptime_s: Option<f64>, engine: bool) -> Self {
+    /// `uptime_s` is how long the server has been running.
+    pub fn new(taken: Taken, moment: Moment, uptime_s: Option<f64>, kind: Kind, owed: Owed) -> Self {
         Self {
             taken,
             moment,
-            held: BTreeSet::new(),
+            unclear: BTreeSet::new(),
+            owed,
+            called: BTreeMap::new(),
             uptime_s: uptime_s.map(|uptime| uptime + UPTIME_SLACK_S),
-            engine,
+            kind,
             book: Book::default(),
-            requests: Vec::new(),
+            ended: Vec::new(),
             aborted: Vec::new(),
             open: BTreeMap::new(),
             named: BTreeSet::new(),
         }
+    }
+
+    /// Takes note that a family that has a value for each request that ended tells nothing now.
+    pub fn unclear(&mut self, meaning: &Meaning<Timed>) {
+        let preset = meaning.preset.filter(|_| meaning.what.at_end);
+        self.unclear.extend(preset.map(|preset| (preset, meaning.what.meant.clone())));
     }
 
     /// Takes what came of a series; false when it is doubtful and `patient` lets it wait.
@@ -73,7 +112,7 @@ impl Taking {
                         if let Some((reason, n)) = left_out {
                             self.taken.drop(reason, n);
                         }
-                        self.latency(series, &reading.bounds, &came, factor, meaning.what.metric.clone());
+                        self.latency(series, &reading.bounds, &came, &meaning.what);
                     }
                 }
             }
@@ -82,20 +121,28 @@ impl Taking {
         true
     }
 
-    fn latency(&mut self, series: &Series<'_, '_>, bounds: &[f64], came: &Came, factor: f64, metric: String) {
+    fn latency(&mut self, series: &Series<'_, '_>, bounds: &[f64], came: &Came, what: &Timed) {
+        let factor = what.factor;
         let Ok(cells) = cells(bounds, &came.counts, factor) else { return };
         if cells.count() == 0 {
             return;
         }
-        let client = series.front() && self.engine && !metric.starts_with("client_");
+        let metric = what.metric.clone();
+        let client = series.front() && self.kind.engine && !metric.starts_with("client_");
         let metric = if client { format!("client_{metric}") } else { metric };
         let mut identity = series.identity();
+        let preset = series.preset();
+        if what.at_end && !client {
+            let meant = what.meant.clone();
+            self.ended.push(Ended { preset, meant, place: self.taken.latencies.len() });
+        }
+        if preset.is_none() && metric == REQUESTS && !self.kind.counts {
+            let who = (identity.model.clone(), identity.source.clone());
+            self.book.add(who, What::Requests, cells.count(), came.start_ns);
+        }
         if !self.named.insert((metric.clone(), identity.clone())) {
             // Two families may not be one row.
             identity.attributes.push(("family".to_owned(), series.family.to_owned()));
-        }
-        if metric == REQUESTS {
-            self.requests.push((series.preset(), self.taken.latencies.len()));
         }
         let Identity { model, route, attributes, source } = identity;
         self.taken.latencies.push(Increase {
@@ -114,11 +161,15 @@ impl Taking {
     }
 
     fn count(&mut self, series: &Series<'_, '_>, what: What, came: &Came) {
-        if series.front() && self.engine {
+        if series.front() && self.kind.engine || what == What::Hops && self.kind.door {
             return;
         }
         let n = came.counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
         let identity = series.identity();
+        if what == What::RequestsAndAborted && came.reset {
+            // The run that owed them is over.
+            self.owed.take(&debtor(&identity.model, &identity.source));
+        }
         if matches!(what, What::Aborted | What::AbortedInside) {
             let inside = what == What::AbortedInside;
             let start_ns = came.start_ns;
@@ -147,7 +198,7 @@ impl Taking {
     /// Takes the total of a series of vLLM's that tells how many requests there were.
     pub fn total(&mut self, series: &Series<'_, '_>, reading: &Reading, whole: bool) {
         let Some(meaning) = series.timed().filter(|meaning| meaning.preset == Some(Preset::Vllm)) else { return };
-        match &*meaning.what.metric {
+        match &*meaning.what.meant {
             "time_to_first_token" => self.open.entry(series.identity()).or_default().started = Some(reading.count()),
             REQUESTS => {
                 let totals = self.open.entry(series.identity()).or_default();
@@ -167,15 +218,39 @@ impl Taking {
         open.into_iter().filter_map(|(identity, totals)| Some((identity, known(&totals)?))).collect()
     }
 
-    /// What was taken in the end.
-    pub fn close(mut self) -> Taken {
-        for aborted in &self.aborted {
-            censor(&mut self.taken.latencies, &self.requests, aborted, self.moment.at_ns);
+    /// What was taken in the end, and what is owed still.
+    pub fn close(mut self) -> (Taken, Owed) {
+        let aborted = std::mem::take(&mut self.aborted);
+        for aborted in &aborted {
+            let called = aborted.preset.and_then(|preset| self.called.get(&preset)).map_or(REQUESTS, String::as_str);
+            censor(&mut self.taken.latencies, &self.ended, aborted, called, self.moment.at_ns);
         }
+        self.phases(&aborted);
         self.taken.latencies.retain(|latency| latency.cells.count() > 0);
-        self.taken.served = self.book.close(self.moment.at_ns);
+        self.taken.served = self.book.close(self.moment.at_ns, &mut self.owed);
         self.taken.dropped.sort_unstable();
-        self.taken
+        (self.taken, self.owed)
+    }
+
+    /// Takes aborted requests out of the phases that have a value of them. One that is not there had not come to that phase, unless
+    /// the phase tells nothing now: then it is still to be taken out.
+    fn phases(&mut self, aborted: &[Aborted]) {
+        for Aborted { preset, identity, n, .. } in aborted.iter().filter(|aborted| aborted.inside) {
+            let Some(preset) = preset else { continue };
+            for metric in preset.at_end() {
+                let (model, source) = (identity.model.clone(), identity.source.clone());
+                let of = Debtor { preset: preset.name().to_owned(), metric: (*metric).to_owned(), model, source };
+                self.owed.add(of, *n);
+            }
+        }
+        for (of, n) in self.owed.drain(|of| !of.preset.is_empty()) {
+            let Ok(preset) = of.preset.parse::<Preset>() else { continue };
+            let who = (of.model.as_str(), of.source.as_slice());
+            let left = take_out(&mut self.taken.latencies, &self.ended, (Some(preset), &of.metric), who, n);
+            if self.unclear.contains(&(preset, of.metric.clone())) {
+                self.owed.add(of, left);
+            }
+        }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::outbox::encode::{Identity, Points};
 use crate::outbox::{Keeper, Kind, Lost, Record};
 use crate::run::clock::now_ms;
 use crate::scrape::presets::{Preset, Rules};
-use crate::scrape::taken::Reason;
+use crate::scrape::taken::{Reason, Taken};
 use crate::telemetry::Telemetry;
 
 /// What all servers share.
@@ -72,6 +72,8 @@ struct Follower {
     rules: Option<(Arc<Target>, Arc<Rules>)>,
     /// What was wrong at last, as it is said in the log.
     trouble: Option<String>,
+    /// When its file was written as it should be; `None`: it lacks what is to be remembered, or has rows that the spool has.
+    stored: Option<Instant>,
 }
 
 /// Follows the server of this id until it is no target any more and all its rows are handed on. What began since `since_ns`
@@ -125,7 +127,7 @@ impl Follower {
         let loaded = shared.keeper.crew().run(&shared.job, load).await;
         let url = target.map_or("", |target| &target.url);
         let kept = match loaded {
-            Some(Ok(Loaded::Kept(kept))) => kept,
+            Some(Ok(Loaded::Kept(kept))) => *kept,
             Some(Ok(Loaded::Nothing)) if target.is_some() => Kept::new(url, since_ns),
             Some(Ok(Loaded::Nothing)) => return None,
             Some(Ok(Loaded::Damaged(reason))) => {
@@ -145,7 +147,7 @@ impl Follower {
                 return None;
             }
         };
-        let mut one = Self { shared: Arc::clone(shared), id, file, kept, rules: None, trouble: None };
+        let mut one = Self { shared: Arc::clone(shared), id, file, kept, rules: None, trouble: None, stored: None };
         // Since when it is watched is remembered, and what the spool may lack goes first.
         // One that is gone, and has nothing left, is not made younger: its time runs.
         if target.is_some() || !one.kept.pending.is_empty() {
@@ -194,29 +196,29 @@ impl Follower {
             memory.scrapes += 1;
             let at_ns = due::instant_ns(now_ms(), memory.scrapes);
             let taken = memory.server.take(&page.text, page.format, at_ns, &rules);
-            let (dropped, fault) = (taken.dropped.clone(), taken.faults.first().cloned());
+            let (dropped, is_new) = (taken.dropped.clone(), taken.is_new);
             let is_known = !taken.presets.is_empty() || !of.histograms.is_empty();
-            (memory, rows::requests(taken, &of, &server, &identity), dropped, fault, is_known)
+            let remark = remark(&taken, is_known);
+            (memory, rows::requests(taken, &of, &server, &identity), dropped, remark, is_new)
         };
         let Some(taken) = self.shared.keeper.crew().run(&self.shared.job, work).await else {
             return self.note(target, "panicked", Some("the page could not be read: a fault of the agent".to_owned()));
         };
-        let (memory, requests, dropped, fault, is_known) = taken;
+        let (memory, requests, dropped, remark, is_new) = taken;
         self.kept.memory = memory;
+        if is_new {
+            self.stored = None;
+        }
         self.kept.pending.extend(requests);
         for (reason, count) in &dropped {
             self.shared.telemetry.scrape_dropped.with_label_values(&[reason.name()]).inc_by(*count);
         }
         let is_torn = dropped.iter().any(|(reason, _)| *reason == Reason::Page);
-        let remark = match fault {
-            Some(fault) => Some(fault),
-            None if !is_known => {
-                Some("no family of a known server on the page, expected one, or a histogram of the target's".to_owned())
-            }
-            None => None,
-        };
         self.note(target, if is_torn { "torn" } else { "ok" }, remark);
-        self.keep().await;
+        let is_fresh = self.stored.is_some_and(|stored| stored.elapsed() < kept::REFRESH);
+        if !is_fresh || !self.kept.pending.is_empty() {
+            self.keep().await;
+        }
     }
 
     fn rules(&mut self, target: &Arc<Target>) -> Result<Arc<Rules>, String> {
@@ -255,8 +257,10 @@ impl Follower {
         let records: Vec<Record> =
             self.kept.pending.iter().map(|payload| Record { kind: Kind::Latency, payload: payload.clone() }).collect();
         if records.is_empty() {
-            let stored = self.shared.keeper.crew().run(&self.shared.job, move || file.store(&bytes, false)).await;
-            return stored.unwrap_or_else(|| Err(self.file.failed(std::io::Error::other("a panic"))));
+            let stored = self.shared.keeper.crew().run(&self.shared.job, move || file.store(&bytes, true)).await;
+            let stored = stored.unwrap_or_else(|| Err(self.file.failed(std::io::Error::other("a panic"))));
+            self.stored = stored.is_ok().then(Instant::now);
+            return stored;
         }
         match self.shared.keeper.append_after(move || file.store(&bytes, true), records).await {
             Ok(appended) => {
@@ -293,6 +297,20 @@ impl Follower {
         self.trouble = remark.as_ref().map(|_| outcome.to_owned());
         self.shared.health.note_target(url, remark.map(|reason| format!("scrape of {url}: {reason}")));
     }
+}
+
+/// What people should know of a page.
+fn remark(taken: &Taken, is_known: bool) -> Option<String> {
+    if let Some(fault) = taken.faults.first() {
+        return Some(fault.clone());
+    }
+    let left_out = taken.dropped.iter().filter_map(|(reason, n)| Some(format!("{n} {}", reason.remark()?)));
+    let left_out: Vec<String> = left_out.collect();
+    if !left_out.is_empty() {
+        return Some(format!("left out: {}", left_out.join("; ")));
+    }
+    let unknown = "no family of a known server on the page, expected one, or a histogram of the target's";
+    (!is_known).then(|| unknown.to_owned())
 }
 
 #[cfg(test)]

@@ -5,12 +5,16 @@
 //! before a scrape, and the next increase covers what that one saw; or it is from after it, and its rows are handed on again:
 //! the same rows, by the same keys, which replace themselves.
 //!
+//! What a scrape tells that nothing came is not written: an increase begins earlier then, should the agent be killed, and is no
+//! other. All that is written is synced, since a file whose name is on disk before its bytes are is none after a loss of power.
+//!
 //! One file a server, so that a damaged one is the loss of one, and a scrape writes no more than its own. Its first line is
 //! `contador-scrape <version> <crc32 of what follows, hexadecimal> <bytes of JSON> <bytes of each record…>`; then come the
 //! memory as JSON and the records.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -26,6 +30,9 @@ pub const EXTENSION: &str = "checkpoint";
 
 /// Most bytes of records that wait for the spool. From then on nothing is taken from the server: the next increase covers it.
 pub const MAX_PENDING_BYTES: usize = 256 << 10;
+
+/// A file is written at least so often while its server is followed: by its age it is known who is not.
+pub const REFRESH: Duration = Duration::from_secs(600);
 
 /// What is remembered of a server.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -127,7 +134,7 @@ pub enum Loaded {
     /// Nothing: it was never scraped.
     Nothing,
     /// What was kept.
-    Kept(Kept),
+    Kept(Box<Kept>),
     /// A damaged file, with the reason. It was set aside.
     Damaged(String),
 }
@@ -139,7 +146,7 @@ pub enum Loaded {
 pub fn load(file: &CheckpointFile) -> Result<Loaded, CheckpointError> {
     let Some(bytes) = file.read()? else { return Ok(Loaded::Nothing) };
     match Kept::decode(&bytes) {
-        Ok(kept) => Ok(Loaded::Kept(kept)),
+        Ok(kept) => Ok(Loaded::Kept(Box::new(kept))),
         Err(reason) => file.set_aside().map(|()| Loaded::Damaged(reason)),
     }
 }
@@ -187,7 +194,7 @@ mod tests {
         assert_eq!(load(&file).unwrap(), Loaded::Nothing);
         let kept = kept(vec![b"one".to_vec(), b"two".to_vec()]);
         file.store(&kept.encode().unwrap(), true).unwrap();
-        assert_eq!(load(&file).unwrap(), Loaded::Kept(kept.clone()));
+        assert_eq!(load(&file).unwrap(), Loaded::Kept(Box::new(kept.clone())));
         let mut bytes = kept.encode().unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         file.store(&bytes, true).unwrap();

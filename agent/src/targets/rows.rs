@@ -30,8 +30,8 @@ const OWN: [&str; 9] = [
 
 /// The requests that tell what was taken from a target, each with what its owner is; none, when nothing came.
 pub fn requests(taken: Taken, target: &Target, server: &Server, identity: &Identity) -> Vec<Vec<u8>> {
-    let Taken { latencies, served, presets, .. } = taken;
-    let base = whose::whose(target, server, presets.first().copied());
+    let Taken { latencies, served, preset, .. } = taken;
+    let base = whose::whose(target, server, preset);
     let latencies: Vec<Latency> = latencies.into_iter().map(|increase| latency(increase, target, &base)).collect();
     let served: Vec<Served> = served.into_iter().map(|increase| count(increase, &base)).collect();
     let told = latencies.chunks(ROWS_PER_REQUEST).map(|part| answered(part, &[], &identity.node));

@@ -20,6 +20,7 @@ use super::find::{self, Wanted};
 use super::follow::{Shared, follow};
 use super::kept::{self, EXTENSION};
 use super::listen::Listeners;
+use super::since::{FORGET, Places};
 use super::target::Target;
 use super::told::Told;
 use crate::config::{Config, PodsScraped, Scrape};
@@ -32,9 +33,6 @@ use crate::telemetry::Telemetry;
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// How long a server is remembered that is no target any more.
-const FORGET: Duration = Duration::from_secs(6 * 3_600);
 
 /// How often is looked for those that can be forgotten.
 const SWEEP: Duration = Duration::from_secs(600);
@@ -56,7 +54,7 @@ impl Scraping {
         let scrape = config.scrape.clone();
         let mut tasks = JoinSet::new();
         let has_targets = !scrape.targets.is_empty() || !scrape.files.is_empty() || scrape.pods != PodsScraped::Off;
-        if scrape.max_targets == 0 || !has_targets && !kept::folder(&config.state_dir).is_dir() {
+        if !has_targets && !kept::folder(&config.state_dir).is_dir() {
             return Self(tasks);
         }
         let shared = Shared {
@@ -78,7 +76,8 @@ impl Scraping {
             max_pending_bytes: kept::MAX_PENDING_BYTES,
             job: Crew::job_name("scrape"),
         };
-        tasks.spawn(run(scrape, Arc::new(shared)));
+        // A server that starts from now on is watched from its start on.
+        tasks.spawn(run(scrape, Arc::new(shared), due::instant_ns(now_ms(), 0)));
         Self(tasks)
     }
 
@@ -91,20 +90,28 @@ impl Scraping {
 /// A server that is followed.
 struct Followed {
     target: Sender<Option<Arc<Target>>>,
+    task: tokio::task::Id,
 }
 
-async fn run(config: Scrape, shared: Arc<Shared>) {
+/// All that are followed.
+struct Followers {
+    shared: Arc<Shared>,
+    followed: HashMap<Uuid, Followed>,
+    tasks: JoinSet<()>,
+    places: Places,
+}
+
+async fn run(config: Scrape, shared: Arc<Shared>, began_ns: u64) {
     let mut told = shared.told.clone();
     let mut files = Files::new(&config.files);
-    let mut followed: HashMap<Uuid, Followed> = HashMap::new();
-    let mut tasks: JoinSet<Uuid> = JoinSet::new();
+    let mut followers = Followers::new(Arc::clone(&shared), began_ns);
     let mut before = Wanted::default();
     let mut swept = tokio::time::Instant::now();
     // An end of the loop is seen below.
     let _ = tokio::time::timeout(FIRST_WORD, told.wait_for(|told| told.is_known)).await;
     // Rows of servers that may be none any more.
     for id in on_disk(&shared, None).await {
-        begin(&shared, id, None, &mut followed, &mut tasks);
+        followers.begin(id, None, due::instant_ns(now_ms(), 0), Duration::ZERO);
     }
     loop {
         if !files.is_empty() {
@@ -123,7 +130,7 @@ async fn run(config: Scrape, shared: Arc<Shared>) {
         }
         let wanted = find::wanted(&config, &files, &told.borrow_and_update());
         if wanted != before {
-            apply(&shared, &wanted, &mut followed, &mut tasks);
+            followers.apply(&wanted, due::instant_ns(now_ms(), 0));
             let remarks = (!wanted.remarks.is_empty()).then(|| wanted.remarks.join("\n"));
             shared.health.note_target(ALL, remarks);
             shared.telemetry.scrape_targets.set(i64::try_from(wanted.targets.len()).unwrap_or(i64::MAX));
@@ -131,7 +138,7 @@ async fn run(config: Scrape, shared: Arc<Shared>) {
         }
         if swept.elapsed() >= SWEEP {
             swept = tokio::time::Instant::now();
-            on_disk(&shared, Some(followed.keys().copied().collect())).await;
+            on_disk(&shared, Some(followers.followed.keys().copied().collect())).await;
         }
         let look = async {
             match files.is_empty() {
@@ -143,11 +150,13 @@ async fn run(config: Scrape, shared: Arc<Shared>) {
         tokio::select! {
             () = look => {}
             changed = told.changed() => if changed.is_err() { return },
-            Some(ended) = tasks.join_next() => {
+            Some(ended) = followers.tasks.join_next_with_id() => {
+                let is_wanted = match ended {
+                    Ok((task, ())) => followers.ended(task, false),
+                    Err(error) => followers.ended(error.id(), error.is_panic()),
+                };
                 // One that was asked for again meanwhile begins again.
-                if let Ok(id) = ended
-                    && followed.remove(&id).is_some_and(|one| one.target.borrow().is_some())
-                {
+                if is_wanted {
                     before = Wanted::default();
                 }
             }
@@ -155,47 +164,71 @@ async fn run(config: Scrape, shared: Arc<Shared>) {
     }
 }
 
-fn apply(shared: &Arc<Shared>, wanted: &Wanted, followed: &mut HashMap<Uuid, Followed>, tasks: &mut JoinSet<Uuid>) {
-    for (id, one) in followed.iter() {
-        if !wanted.targets.contains_key(id) && one.target.borrow().is_some() {
-            one.target.send_replace(None);
-        }
+impl Followers {
+    fn new(shared: Arc<Shared>, began_ns: u64) -> Self {
+        Self { shared, followed: HashMap::new(), tasks: JoinSet::new(), places: Places::new(began_ns) }
     }
-    for (id, target) in &wanted.targets {
-        match followed.get(id) {
-            Some(one) => {
-                _ = one.target.send_if_modified(|now| {
-                    let is_new = now.as_ref() != Some(target);
-                    if is_new {
-                        *now = Some(Arc::clone(target));
-                    }
-                    is_new
-                })
-            }
-            None => {
-                tracing::info!(url = target.url, "a server is scraped");
-                begin(shared, *id, Some(target), followed, tasks);
-            }
-        }
-    }
-}
 
-fn begin(
-    shared: &Arc<Shared>,
-    id: Uuid,
-    target: Option<&Arc<Target>>,
-    followed: &mut HashMap<Uuid, Followed>,
-    tasks: &mut JoinSet<Uuid>,
-) {
-    let (sender, receiver) = watch::channel(target.cloned());
-    let shared = Arc::clone(shared);
-    // It is watched from now on.
-    let since_ns = due::instant_ns(now_ms(), 0);
-    tasks.spawn(async move {
-        follow(shared, id, receiver, since_ns).await;
-        id
-    });
-    followed.insert(id, Followed { target: sender });
+    /// Has these followed, and no others.
+    fn apply(&mut self, wanted: &Wanted, now_ns: u64) {
+        for (id, one) in &self.followed {
+            if !wanted.targets.contains_key(id)
+                && let Some(target) = one.target.send_replace(None)
+            {
+                self.places.leave(&target, now_ns);
+            }
+        }
+        for (id, target) in &wanted.targets {
+            match self.followed.get(id) {
+                Some(one) => {
+                    _ = one.target.send_if_modified(|now| {
+                        let is_new = now.as_ref() != Some(target);
+                        if is_new {
+                            *now = Some(Arc::clone(target));
+                        }
+                        is_new
+                    })
+                }
+                None => {
+                    tracing::info!(url = target.url, "a server is scraped");
+                    let others: Vec<Arc<Target>> =
+                        self.followed.values().filter_map(|one| one.target.borrow().clone()).collect();
+                    let since_ns = self.places.since(target, now_ns, others.iter().map(Arc::as_ref));
+                    self.begin(*id, Some(target), since_ns, Duration::ZERO);
+                }
+            }
+        }
+    }
+
+    /// Follows one after this time: what began since `since_ns` counts, unless more is known of it.
+    fn begin(&mut self, id: Uuid, target: Option<&Arc<Target>>, since_ns: u64, wait: Duration) {
+        let (sender, receiver) = watch::channel(target.cloned());
+        let shared = Arc::clone(&self.shared);
+        let task = self.tasks.spawn(async move {
+            tokio::time::sleep(wait).await;
+            follow(shared, id, receiver, since_ns).await;
+        });
+        self.followed.insert(id, Followed { target: sender, task: task.id() });
+    }
+
+    /// Takes note that a task has ended; whether its server is a target all the same. One that panicked begins again after
+    /// the time between two scrapes: from its memory, and with a base line where it has none.
+    fn ended(&mut self, task: tokio::task::Id, panicked: bool) -> bool {
+        let Some(id) = self.followed.iter().find(|(_, one)| one.task == task).map(|(id, _)| *id) else { return false };
+        let target = self.followed.remove(&id).and_then(|one| one.target.borrow().clone());
+        if !panicked {
+            return target.is_some();
+        }
+        self.shared.telemetry.scrapes.with_label_values(&["panicked"]).inc();
+        let url = target.as_ref().map(|target| target.url.as_str()).unwrap_or_default();
+        tracing::error!(url, %id, "what follows a server panicked: a fault of the agent; it begins again");
+        if !url.is_empty() {
+            let reason = format!("scrape of {url}: what follows it panicked: a fault of the agent; it begins again");
+            self.shared.health.note_target(url, Some(reason));
+        }
+        self.begin(id, target.as_ref(), due::instant_ns(now_ms(), 0), self.shared.interval);
+        false
+    }
 }
 
 /// The servers that are remembered. When those that are followed are given, the others are forgotten when it is time.
@@ -223,5 +256,9 @@ async fn on_disk(shared: &Shared, followed: Option<Vec<Uuid>>) -> Vec<Uuid> {
 
 fn is_old(path: &Path) -> bool {
     let changed = fs::metadata(path).and_then(|metadata| metadata.modified());
-    changed.is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= FORGET))
+    changed
+        .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= FORGET + kept::REFRESH))
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,7 @@ pub struct Service {
 }
 
 /// What `clients/setup.sh` installed.
-fn installed(path: &str) -> PathBuf {
+pub fn installed(path: &str) -> PathBuf {
     let program = binary("contador").unwrap();
     let path = program.parent().and_then(Path::parent).unwrap().join("clients").join(path);
     assert!(path.exists(), "{} is missing; run `make test-deps` (tests/clients/setup.sh) first", path.display());

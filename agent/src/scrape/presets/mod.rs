@@ -7,6 +7,7 @@ mod labels;
 mod rules;
 mod tables;
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 pub(super) use labels::Identity;
@@ -61,6 +62,11 @@ impl Preset {
             Self::Kserve => "kserve",
         }
     }
+
+    /// What it observes, beside whole requests, once for each request when it ends, also for those that were aborted inside.
+    pub(super) fn at_end(self) -> &'static [&'static str] {
+        tables::TABLES.iter().find(|table| table.preset == self).map_or(&[], |table| table.at_end)
+    }
 }
 
 impl FromStr for Preset {
@@ -71,7 +77,8 @@ impl FromStr for Preset {
     }
 }
 
-/// A histogram that a user names. It goes before what a preset says of the same family.
+/// A histogram that a user names. His names go before those of a preset for the same family; that it has aborted requests in it
+/// stays known.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Custom {
     /// Name of the family, without `_bucket`.
@@ -87,6 +94,8 @@ pub struct Custom {
     pub route: String,
     /// More labels that only say which part of the server measured.
     pub source: Vec<String>,
+    /// Labels, and the values that a series must have of them to be meant; none: all of the family.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What is wrong with rules.
@@ -98,8 +107,8 @@ pub enum RulesError {
     /// No name of a family.
     #[error("histogram family is {0:?}, expected a metric's name, without _bucket")]
     Family(String),
-    /// A family that is named twice.
-    #[error("histogram family {0:?} is named twice, expected each once")]
+    /// A family that is named twice for the same labels.
+    #[error("histogram family {0:?} is named twice, expected each once, or for other labels")]
     Twice(String),
     /// No unit of time.
     #[error("unit of histogram family {family:?} is {unit:?}, expected ns, us, ms, s, min or h")]

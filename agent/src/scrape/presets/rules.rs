@@ -4,21 +4,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use contador_schemas::names;
+use contador_schemas::series::series_id;
+use uuid::Uuid;
 
 use super::labels::{Identity, Labels};
 use super::tables::{Counted, TABLES, Table};
 use super::{Custom, Preset, RulesError};
+use crate::scrape::aborted::REQUESTS;
 use crate::scrape::text::Label;
 
 /// Most series that one server may have, unless it is said otherwise.
 pub const MOST_SERIES: usize = 4_096;
 
 /// What families mean: of presets, and of histograms that a user names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Most series of one server that are remembered.
     pub most_series: usize,
-    timed: HashMap<String, Arc<Meaning<Timed>>>,
+    print: Uuid,
+    /// What a user says of some of a family's series, of all of them, and what its preset says, in this order.
+    timed: HashMap<String, Vec<Arc<Meaning<Timed>>>>,
     /// By their names without `_total`.
     counted: HashMap<String, Counters>,
 }
@@ -26,14 +31,19 @@ pub struct Rules {
 /// What a family means.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Meaning<M> {
-    /// `None` when a user has named it.
+    /// The preset that knows its family; `None` when only a user has named it.
     pub preset: Option<Preset>,
     /// Whether it is of a preset that stands before engines.
     pub front: bool,
     /// What it is.
     pub what: M,
     labels: Labels,
+    /// Labels that a series must have with these values.
+    only: Vec<(String, String)>,
 }
+
+/// A family of times by its name, what its series may mean, and which part of it a sample is.
+type Known<'n, 'r> = (&'n str, &'r [Arc<Meaning<Timed>>], Part);
 
 /// What a counter's samples mean.
 pub(in super::super) type Counters = Arc<Meaning<Vec<Counted>>>;
@@ -41,8 +51,12 @@ pub(in super::super) type Counters = Arc<Meaning<Vec<Counted>>>;
 /// A family of times.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Timed {
-    /// What it times.
+    /// What it times, as it is stored.
     pub metric: String,
+    /// What its preset takes it for, whatever a user calls it; without a preset the same as `metric`.
+    pub meant: String,
+    /// Whether it has a value for each request that came to its end, and for those that were aborted inside.
+    pub at_end: bool,
     /// Microseconds in its unit.
     pub factor: f64,
     /// The family that says the same and goes before it; its counter, for a mean.
@@ -82,6 +96,14 @@ impl<M> Meaning<M> {
     pub fn identity(&self, labels: &[Label<'_>]) -> Identity {
         self.labels.identity(labels)
     }
+
+    /// Whether it is meant of a series with these labels.
+    pub fn is_of(&self, labels: &[Label<'_>]) -> bool {
+        let has = |name: &String, value: &String| {
+            labels.iter().any(|label| label.name == name.as_str() && label.value == value.as_str())
+        };
+        self.only.iter().all(|(name, value)| has(name, value))
+    }
 }
 
 impl Rules {
@@ -90,21 +112,29 @@ impl Rules {
     /// # Errors
     /// [`RulesError`].
     pub fn new(presets: &[Preset], custom: &[Custom]) -> Result<Self, RulesError> {
-        let mut rules = Self { most_series: MOST_SERIES, timed: HashMap::new(), counted: HashMap::new() };
+        let mut rules = Self { most_series: MOST_SERIES, ..Self::default() };
         for table in TABLES.iter().filter(|table| presets.contains(&table.preset)) {
             for prefix in table.prefixes {
                 rules.learn(table, prefix);
             }
         }
-        let mut named: Vec<&str> = Vec::new();
-        for rule in custom {
-            if named.contains(&&*rule.family) {
+        for (place, rule) in custom.iter().enumerate() {
+            let same = |other: &Custom| (&other.family, &other.labels) == (&rule.family, &rule.labels);
+            if custom[..place].iter().any(same) {
                 return Err(RulesError::Twice(rule.family.clone()));
             }
-            named.push(&rule.family);
             rules.name(rule)?;
         }
+        let timed = rules.timed.iter().map(|(family, meaning)| (format!("t {family}"), format!("{meaning:?}")));
+        let counted = rules.counted.iter().map(|(family, meaning)| (format!("c {family}"), format!("{meaning:?}")));
+        let all: Vec<(String, String)> = timed.chain(counted).collect();
+        rules.print = series_id(all.iter().map(|(family, meaning)| (family.as_str(), meaning.as_str())));
         Ok(rules)
+    }
+
+    /// What tells these rules from others: they know the same families, and mean the same by them.
+    pub(in super::super) fn print(&self) -> Uuid {
+        self.print
     }
 
     fn learn(&mut self, table: &Table, prefix: &str) {
@@ -114,8 +144,9 @@ impl Rules {
         let summaries = table.summaries.iter().map(|timing| (timing, Shape::Summary));
         let means = table.means.iter().map(|(timing, counter)| (timing, Shape::Mean(full(counter))));
         for (&(name, metric, factor), shape) in histograms.chain(older).chain(summaries).chain(means) {
-            let what = Timed { metric: metric.to_owned(), factor, shape };
-            self.timed.insert(full(name), Arc::new(Meaning::of(table, what)));
+            let at_end = metric == REQUESTS || table.at_end.contains(&metric);
+            let what = Timed { metric: metric.to_owned(), meant: metric.to_owned(), at_end, factor, shape };
+            self.timed.insert(full(name), vec![Arc::new(Meaning::of(table, what))]);
         }
         for counter in table.counters {
             let same: Vec<Counted> =
@@ -125,7 +156,7 @@ impl Rules {
     }
 
     fn name(&mut self, rule: &Custom) -> Result<(), RulesError> {
-        let Custom { family, metric, unit, model, route, source } = rule;
+        let Custom { family, metric, unit, model, route, source, labels } = rule;
         let blank = |character: char| character.is_whitespace() || "{}\"#".contains(character);
         if family.is_empty() || family.contains(blank) || family.ends_with("_bucket") {
             return Err(RulesError::Family(family.clone()));
@@ -134,14 +165,22 @@ impl Rules {
         let factor = names::microseconds_in(unit)
             .ok_or_else(|| RulesError::Unit { family: family.clone(), unit: unit.to_owned() })?;
         let metric = if metric.is_empty() { family } else { metric };
-        let what = Timed { metric: metric.clone(), factor, shape: Shape::Histogram };
-        let meaning = Meaning { preset: None, front: false, what, labels: Labels::new(model, route, source) };
-        self.timed.insert(family.clone(), Arc::new(meaning));
+        let meanings = self.timed.entry(family.clone()).or_default();
+        // What the family is does not change with its name: aborted requests are in it, or not.
+        let (preset, meant, at_end) = match meanings.last().filter(|known| known.preset.is_some()) {
+            Some(known) => (known.preset, known.what.meant.clone(), known.what.at_end),
+            None => (None, metric.clone(), metric == REQUESTS),
+        };
+        let what = Timed { metric: metric.clone(), meant, at_end, factor, shape: Shape::Histogram };
+        let only = labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let meaning = Meaning { preset, front: false, what, labels: Labels::new(model, route, source), only };
+        let place = meanings.iter().position(|known| known.only.is_empty()).unwrap_or(meanings.len());
+        meanings.insert(place, Arc::new(meaning));
         Ok(())
     }
 
-    /// The family of times that a sample of this name belongs to, by its name, and as which part.
-    pub(in super::super) fn timed<'n>(&self, name: &'n str) -> Option<(&'n str, &Arc<Meaning<Timed>>, Part)> {
+    /// The family of times that a sample of this name belongs to. The first meaning that [`Meaning::is_of`] the series counts.
+    pub(in super::super) fn timed<'n>(&self, name: &'n str) -> Option<Known<'n, '_>> {
         let parts =
             [("_bucket", Part::Bucket), ("_sum", Part::Sum), ("_count", Part::Count), ("_created", Part::Created)];
         let stem = parts.into_iter().find_map(|(ending, part)| Some((name.strip_suffix(ending)?, part)));
@@ -150,7 +189,7 @@ impl Rules {
             // Counters of time may end in _total.
             _ => (name.strip_suffix("_total").unwrap_or(name), Part::Value),
         };
-        self.timed.get(family).map(|meaning| (family, meaning, part))
+        self.timed.get(family).map(|meanings| (family, meanings.as_slice(), part))
     }
 
     /// The counter that a sample of this name is, without `_total`.
@@ -165,7 +204,7 @@ impl Rules {
 
 impl<M> Meaning<M> {
     fn of(table: &Table, what: M) -> Self {
-        Self { preset: Some(table.preset), front: table.front, what, labels: Labels::default() }
+        Self { preset: Some(table.preset), front: table.front, what, labels: Labels::default(), only: Vec::new() }
     }
 }
 

@@ -19,6 +19,10 @@ pub(in super::super) enum What {
     Requests,
     /// Those, and requests that were aborted.
     RequestsAndAborted,
+    /// Requests, once for each deployment that they go through: they stand for requests where nothing counts these at the door.
+    Hops,
+    /// Nothing that is asked for.
+    Nothing,
     /// Requests that were aborted, which the histogram of requests does not hold.
     Aborted,
     /// Requests that were aborted, which the histogram of requests holds, too.
@@ -60,6 +64,8 @@ pub(super) struct Table {
     /// Counters of time, and the counter of what it was spent for.
     pub means: &'static [(Timing, &'static str)],
     pub counters: &'static [Counted],
+    /// What else than whole requests is observed once for each request when it ends, also for those that were aborted inside.
+    pub at_end: &'static [&'static str],
 }
 
 const NONE: Table = Table {
@@ -71,6 +77,7 @@ const NONE: Table = Table {
     summaries: &[],
     means: &[],
     counters: &[],
+    at_end: &[],
 };
 
 const fn all(name: &'static str, what: What) -> Counted {
@@ -82,8 +89,9 @@ const fn some(name: &'static str, what: What, label: &'static str, values: &'sta
 }
 
 pub(super) const TABLES: [Table; 8] = [
-    // Requests that the engine aborts are counted by their reason and observed in all histograms of requests. Requests
-    // whose client went away are counted nowhere (vllm issue 55634): they show by their first tokens.
+    // Requests that the engine aborts are counted by their reason and observed in all histograms of requests: what ends with the
+    // last token had not come to its end then, and one without a second token has 0 s for each. Queue and prefill were over, or
+    // were negative and are dropped. Requests whose client went away are counted nowhere (vllm issue 55634): they show by their first tokens.
     Table {
         preset: Preset::Vllm,
         prefixes: &["vllm:", "ray_vllm_", "ray_vllm:", "vllm_"],
@@ -107,6 +115,7 @@ pub(super) const TABLES: [Table; 8] = [
             all("num_requests_running", What::Running),
             all("num_requests_waiting", What::Waiting),
         ],
+        at_end: &["time_per_output_token", "decode_time", "inference_time"],
         ..NONE
     },
     // An aborted request that runs comes to an end like others; one that waits does not, and is counted as if it did.
@@ -147,7 +156,7 @@ pub(super) const TABLES: [Table; 8] = [
         ],
         ..NONE
     },
-    // As in vLLM, whose metrics these were.
+    // As in vLLM, whose metrics these were. A phase that took 0 s is not observed.
     Table {
         preset: Preset::TensorRtLlm,
         prefixes: &["trtllm_"],
@@ -166,6 +175,7 @@ pub(super) const TABLES: [Table; 8] = [
             all("prompt_tokens", What::InputTokens),
             all("generation_tokens", What::OutputTokens),
         ],
+        at_end: &["time_per_output_token", "decode_time", "inference_time"],
         ..NONE
     },
     // Each request is observed when it ends, however it does.
@@ -212,7 +222,8 @@ pub(super) const TABLES: [Table; 8] = [
         ],
         ..NONE
     },
-    // A deployment's own time; the proxy's is a client's.
+    // A deployment's own time; the proxy's is a client's. A request goes through any number of deployments, and comes in at one
+    // proxy, which answers questions after itself, too.
     Table {
         preset: Preset::RayServe,
         prefixes: &["ray_serve_", "serve_"],
@@ -223,7 +234,12 @@ pub(super) const TABLES: [Table; 8] = [
             ("http_request_latency_ms", "client_request_duration", MILLISECONDS),
             ("grpc_request_latency_ms", "client_request_duration", MILLISECONDS),
         ],
-        counters: &[all("deployment_request_counter", What::Requests)],
+        counters: &[
+            some("num_http_requests", What::Nothing, "route", &["/-/healthz", "/-/routes"]),
+            some("num_http_requests", What::Requests, "route", &[]),
+            all("num_grpc_requests", What::Requests),
+            all("deployment_request_counter", What::Hops),
+        ],
         ..NONE
     },
     // Each step of a request for itself.

@@ -239,7 +239,7 @@ fn a_user_names_histograms_labels_and_units() {
     );
     assert_eq!(
         Rules::new(&[], &[custom.clone(), custom]).unwrap_err().to_string(),
-        "histogram family \"http_server_duration_milliseconds\" is named twice, expected each once"
+        "histogram family \"http_server_duration_milliseconds\" is named twice, expected each once, or for other labels"
     );
     assert_eq!("triton".parse(), Ok(Preset::Triton));
     assert!("llama".parse::<Preset>().unwrap_err().to_string().contains("\"llama\", expected one of vllm"));
@@ -257,4 +257,28 @@ fn two_families_of_one_metric_are_two_rows() {
     let taken = server.take(&page.replace('@', "4"), Format::Prometheus, T + 2, &rules);
     assert_eq!(taken.latencies.len(), 2);
     assert_ne!(taken.latencies[0].attributes, taken.latencies[1].attributes);
+}
+
+#[test]
+fn a_server_goes_on_to_be_called_by_the_preset_that_it_showed_first() {
+    let rules = Rules::new(&Preset::ALL, &[]).unwrap();
+    let mut server = Server::new(T);
+    let front = "ray_serve_num_http_requests_total{route=\"/\"} 4\n";
+    let engine = "vllm:generation_tokens_total{model_name=\"m\"} 4\n";
+    for (number, (page, called)) in [
+        ("go_goroutines 7\n", None),
+        (front, Some("ray-serve")),
+        ("go_goroutines 7\n", Some("ray-serve")),
+        (&format!("{front}{engine}"), Some("ray-serve")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let taken = server.take(page, Format::Prometheus, T + number as u64, &rules);
+        assert_eq!(taken.preset, called, "{number}");
+        server = serde_json::from_str(&serde_json::to_string(&server).unwrap()).unwrap();
+    }
+    // The configuration says that it is another one.
+    let rules = Rules::new(&[Preset::Vllm], &[]).unwrap();
+    assert_eq!(server.take(engine, Format::Prometheus, T + 9, &rules).preset, Some("vllm"));
 }

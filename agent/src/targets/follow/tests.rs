@@ -212,3 +212,52 @@ async fn while_the_spool_takes_nothing_the_server_is_not_asked_and_nothing_is_lo
     steps.extend(vec![Step::Scrape(3); 5]);
     run(steps).await;
 }
+
+#[tokio::test]
+async fn a_page_that_tells_nothing_new_is_not_written_and_rows_leave_the_file() {
+    let node = Node::start().await;
+    let keeper = node.keeper();
+    let mut follower = node.follower(&keeper).await.unwrap();
+    let target = Arc::clone(&node.target);
+    let file = kept::file(&node.dir.path().join("state"), target.id());
+    let on_disk = || match kept::load(&file).unwrap() {
+        Loaded::Kept(kept) => kept,
+        other => panic!("{other:?}"),
+    };
+    follower.scrape(&target).await;
+    // The base line is on disk.
+    assert_eq!((on_disk().memory.scrapes, on_disk().memory), (1, follower.kept.memory.clone()));
+    follower.scrape(&target).await;
+    follower.scrape(&target).await;
+    assert_eq!((on_disk().memory.scrapes, follower.kept.memory.scrapes), (1, 3));
+    node.shown.lock().unwrap().0 += 5;
+    follower.scrape(&target).await;
+    assert_eq!((on_disk().memory.scrapes, on_disk().pending.len(), follower.kept.pending.len()), (4, 1, 0));
+    // The spool has them.
+    follower.scrape(&target).await;
+    assert_eq!((on_disk().memory.scrapes, on_disk().pending.len()), (5, 0));
+    follower.scrape(&target).await;
+    assert_eq!(on_disk().memory.scrapes, 5);
+    // One that is followed stays young.
+    follower.stored = Instant::now().checked_sub(kept::REFRESH);
+    follower.scrape(&target).await;
+    assert_eq!(on_disk().memory.scrapes, 7);
+}
+
+#[test]
+fn what_a_server_shows_wrongly_at_each_scrape_is_a_remark() {
+    let mut taken = Taken { dropped: vec![(Reason::Torn, 2), (Reason::BaseLine, 1)], ..Taken::default() };
+    assert_eq!(remark(&taken, true), None);
+    assert!(remark(&taken, false).unwrap().starts_with("no family of a known server"));
+    for reason in
+        [Reason::NoInfinity, Reason::Duplicate, Reason::Value, Reason::Buckets, Reason::Series, Reason::Overlap]
+    {
+        taken.dropped = vec![(Reason::Torn, 2), (reason, 3)];
+        let said = remark(&taken, true).unwrap();
+        assert_eq!(said, format!("left out: 3 {}", reason.remark().unwrap()));
+    }
+    taken.dropped = vec![(Reason::NoInfinity, 1), (Reason::Overlap, 4)];
+    assert!(remark(&taken, true).unwrap().contains("1 histograms have no bucket +Inf; 4 totals are another server's"));
+    taken.faults = vec!["line 4: the value is \"x\"".to_owned()];
+    assert_eq!(remark(&taken, true).unwrap(), taken.faults[0]);
+}
