@@ -17,4 +17,5 @@ pub mod owner;
 pub mod quantile;
 pub mod rows;
 pub mod running;
+pub mod runs;
 pub mod series;

@@ -125,11 +125,9 @@ impl Memory {
             return Err(Reason::Time);
         }
         let Some(Series { before, last, .. }) = self.series.get(&key) else {
-            let watched = total.start().filter(|start| {
-                let run = total.time() - start;
-                *start >= self.since && run > 0 && run <= now.saturating_sub(self.since)
-            });
-            let before = watched.map(|start| total.zero(start));
+            let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+            let watched = total.span().watched(signed(self.since), signed(now.saturating_sub(self.since)));
+            let before = watched.map(|start| total.zero(start.cast_unsigned()));
             let taken = match &before {
                 None => Taken::BaseLine,
                 Some(zero) => {

@@ -3,13 +3,23 @@
 use contador_schemas::cells::Cells;
 use contador_schemas::rows::Latency;
 use contador_schemas::running::Since;
+use contador_schemas::runs::{Came, Span};
 
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::Identity;
 use crate::ingest::decode::reject::Reason;
 
-/// How much earlier than the last point of the run before, by another clock, a run may seem to start.
-const CLOCK_SLACK_NS: i64 = 5_000_000_000;
+/// Since when, and until when, a reading counts.
+pub fn span(reading: &Reading) -> Span {
+    Span { start: reading.start, time: reading.time }
+}
+
+/// What came after `earlier` up to `later`.
+fn came(earlier: &Reading, later: &Reading) -> Came {
+    // A sender that now counts in another unit can't be compared.
+    let since = || if earlier.factor == later.factor { later.buckets.since(&earlier.buckets) } else { Since::Relaid };
+    span(later).after(span(earlier)).and(since)
+}
 
 /// The row of what came after `earlier` up to `later`; `None` when nothing came.
 ///
@@ -20,32 +30,23 @@ const CLOCK_SLACK_NS: i64 = 5_000_000_000;
 /// # Errors
 /// As [`Identity::row`].
 pub fn between(identity: &Identity, earlier: &Reading, later: &Reading) -> Result<Option<Latency>, Reason> {
-    let since = match (earlier.start, later.start) {
-        // A sender that now counts in another unit.
-        _ if earlier.factor != later.factor && earlier.start == later.start => Since::Relaid,
-        // Two runs that overlap are two sources that nothing tells apart: only what comes from now on can be told.
-        (Some(before), Some(now)) if now != before && now + CLOCK_SLACK_NS < earlier.time => Since::Relaid,
-        (Some(before), Some(now)) if now != before => Since::Fell,
-        (None, Some(now)) if now >= earlier.time => Since::Fell,
-        _ => later.buckets.since(&earlier.buckets),
-    };
-    let (reading, reset) = match since {
-        Since::Increase(buckets) => {
+    let (reading, reset) = match came(earlier, later) {
+        Came::Increase(buckets) => {
             let sum = later.sum.zip(earlier.sum).map(|(now, before)| now - before);
             // By rounding, a small difference of large sums may be what the values can't add up to.
             let sum = sum.filter(|sum| *sum >= 0.0);
             // Least and greatest values of the whole run hold for a part of it too.
             (Reading { buckets, sum, ..later.clone() }, false)
         }
-        Since::Fell => (later.clone(), true),
-        Since::Relaid => return Ok(None),
+        Came::Reset => (later.clone(), true),
+        Came::Overlap | Came::Relaid => return Ok(None),
     };
     let cells = reading.cells()?;
     if cells.count() == 0 && !reset {
         return Ok(None);
     }
-    let start = if reset { later.start.unwrap_or(earlier.time).max(earlier.time) } else { earlier.time };
-    let row = identity.row(start.min(later.time), later.time, &cells, reading.sum_us())?;
+    let start = span(later).came_since(span(earlier), reset);
+    let row = identity.row(start, later.time, &cells, reading.sum_us())?;
     Ok(Some(Latency { reset, ..row }))
 }
 
@@ -60,12 +61,7 @@ pub fn nothing(identity: &Identity, start: i64, end: i64) -> Result<Latency, Rea
 /// Whether `later` tells all that `earlier` does: the same run, no count lower. Otherwise what `earlier` counted would be
 /// lost if it were left out.
 pub fn contains(later: &Reading, earlier: &Reading) -> bool {
-    let same_run = match (earlier.start, later.start) {
-        (Some(before), Some(now)) => before == now,
-        (None, Some(now)) => now < earlier.time,
-        _ => true,
-    };
-    same_run && matches!(later.buckets.since(&earlier.buckets), Since::Increase(_))
+    came(earlier, later).contains_the_earlier()
 }
 
 /// The total of a source that had counted nothing before `reading.start`.
