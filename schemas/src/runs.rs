@@ -2,9 +2,14 @@
 //!
 //! A source counts from a start on, and begins again from 0 when it is started again. What came between two totals is then
 //! not always their difference: [`Span::after`] says what a later total is to an earlier one, and [`After::and`] what came,
-//! with the counts as [`crate::running`] compares them.
+//! with the counts as [`crate::running`] compares them. [`Runs`] knows which runs have ended, and which one counts when
+//! one comes that seems older.
+
+mod remembered;
 
 use crate::running::{Buckets, Since};
+
+pub use remembered::{Ended, Place, Runs};
 
 /// How much earlier than the last point of the run before, by another clock, a run may seem to start, in nanoseconds.
 pub const CLOCK_SLACK_NS: i64 = 5_000_000_000;

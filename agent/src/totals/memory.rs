@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use contador_schemas::runs::{Place, Runs};
 use uuid::Uuid;
 
 use super::journal::{Entry, Frame, Journal};
@@ -24,7 +25,7 @@ pub enum Taken {
     Increase(Box<Total>, bool),
     /// Nothing.
     Nothing,
-    /// It is the first of its series: what comes after it counts.
+    /// It is the first of its series, or of a run whose start was not seen: what comes after it counts.
     BaseLine,
 }
 
@@ -35,6 +36,8 @@ pub struct Series {
     pub before: Option<Total>,
     /// The last one.
     pub last: Total,
+    /// Which runs it has ended.
+    pub runs: Runs,
     /// When it was received, in an order.
     pub received: u64,
 }
@@ -42,7 +45,8 @@ pub struct Series {
 impl Series {
     /// Bytes that it takes, about.
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.last.bytes() + self.before.as_ref().map_or(0, Total::bytes)
+        let ended = size_of_val(self.runs.ended());
+        size_of::<Self>() + self.last.bytes() + self.before.as_ref().map_or(0, Total::bytes) + ended
     }
 }
 
@@ -117,6 +121,8 @@ impl Memory {
     /// Takes a total of the series `key`, received at `now`, Unix nanoseconds. The first one counts from its start only when that
     /// was watched, by this host's clock and by the sender's.
     ///
+    /// A point of a run that seems older is refused until [`Runs::place`] has it take over.
+    ///
     /// # Errors
     /// [`Reason`]; nothing has changed then.
     pub fn take(&mut self, key: Uuid, total: Total, now: u64) -> Result<Taken, Reason> {
@@ -124,8 +130,8 @@ impl Memory {
         if total.time() > now.saturating_add(MOST_AHEAD_NS) {
             return Err(Reason::Time);
         }
-        let Some(Series { before, last, .. }) = self.series.get(&key) else {
-            let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        let Some(Series { before, last, runs, .. }) = self.series.get_mut(&key) else {
             let watched = total.span().watched(signed(self.since), signed(now.saturating_sub(self.since)));
             let before = watched.map(|start| total.zero(start.cast_unsigned()));
             let taken = match &before {
@@ -134,19 +140,31 @@ impl Memory {
                     total.since(zero).map_or(Taken::Nothing, |(total, _)| Taken::Increase(Box::new(total), false))
                 }
             };
-            self.change(key, before, total);
+            self.change(key, before, total, Runs::default());
             return Ok(taken);
         };
-        if total.start().zip(last.start()).is_some_and(|(now, before)| now < before) {
-            return Err(Reason::OutOfOrder);
+        let place = runs.place(total.span(), last.span(), signed(now));
+        let follow = || {
+            let mut runs = runs.clone();
+            runs.follow(total.span(), last.span());
+            runs
+        };
+        match place {
+            Place::Follows => {}
+            Place::Refused => return Err(Reason::OutOfOrder),
+            Place::TakesOver => {
+                let runs = follow();
+                self.change(key, None, total, runs);
+                return Ok(Taken::BaseLine);
+            }
         }
         let between = |earlier: &Total, later: &Total| {
             later.since(earlier).map_or(Taken::Nothing, |(increase, reset)| Taken::Increase(Box::new(increase), reset))
         };
         if total.time() > last.time() {
-            let taken = between(last, &total);
+            let (taken, runs) = (between(last, &total), follow());
             let last = last.clone();
-            self.change(key, Some(last), total);
+            self.change(key, Some(last), total, runs);
             return Ok(taken);
         }
         if total.time() == last.time() {
@@ -160,9 +178,9 @@ impl Memory {
         if later.contains(&total) { Ok(Taken::Nothing) } else { Err(Reason::OutOfOrder) }
     }
 
-    fn change(&mut self, key: Uuid, before: Option<Total>, last: Total) {
+    fn change(&mut self, key: Uuid, before: Option<Total>, last: Total, runs: Runs) {
         self.receipts += 1;
-        let old = self.put(key, Some(Series { before, last, received: self.receipts }));
+        let old = self.put(key, Some(Series { before, last, runs, received: self.receipts }));
         self.changed.entry(key).or_insert(old);
         self.forget();
     }

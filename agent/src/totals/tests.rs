@@ -18,6 +18,8 @@ use crate::outbox::encode::points::text;
 use crate::outbox::spool::Lane;
 use crate::telemetry::Telemetry;
 
+mod runs;
+
 const SECOND: u64 = 1_000_000_000;
 const T: u64 = 1_790_000_000 * SECOND;
 

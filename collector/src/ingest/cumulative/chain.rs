@@ -7,11 +7,14 @@
 //! - What two collectors know is put together by [`Chain::merge`]. A point that only one of them knew of gets its place;
 //!   the rows of it and of the point after it are written then, even when they say that nothing came (`odd` links): somebody
 //!   may have counted from another point.
+//! - A run that seems older than the last point is refused until [`Runs::place`] has it take over. A chain of a new *epoch*
+//!   begins then with its point, whatever the times before were: of two epochs, the later one is what is known.
 //! - Points stay as long as another collector may still write rows of them, so that those can be put right.
 
 use contador_schemas::rows::Latency;
+use contador_schemas::runs::{Place, Runs};
 
-use super::increase::{between, contains, nothing, zero};
+use super::increase::{between, contains, nothing, span, zero};
 use super::watch::Watch;
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::Identity;
@@ -39,6 +42,10 @@ pub(super) struct Chain {
     pub(super) acknowledged: usize,
     /// Whether the first point is where counting began; otherwise others came before it.
     pub(super) whole: bool,
+    /// How often a run that seemed older has taken over.
+    pub(super) epoch: u32,
+    /// Which runs have ended.
+    pub(super) runs: Runs,
 }
 
 /// Why a point is not taken.
@@ -51,20 +58,33 @@ pub(super) enum Refused {
 }
 
 impl Chain {
-    /// Takes one point; whether it changed the chain.
-    pub(super) fn take(&mut self, identity: &Identity, reading: Reading, watch: Watch) -> Result<bool, Refused> {
+    /// Takes one point, received at `now`, Unix nanoseconds; whether it changed the chain.
+    pub(super) fn take(
+        &mut self,
+        identity: &Identity,
+        reading: Reading,
+        watch: Watch,
+        now: i64,
+    ) -> Result<bool, Refused> {
         let Some(Link { reading: last, .. }) = self.links.last() else {
             self.begin(reading, watch);
             return Ok(true);
         };
-        if reading.start.zip(last.start).is_some_and(|(now, before)| now < before) {
-            return Err(Refused::Rejected(Reason::OutOfOrder));
+        match self.runs.place(span(&reading), span(last), now) {
+            Place::Follows => {}
+            // Rows of the run before are written first, so that none of them is lost.
+            Place::TakesOver if !self.is_pending() => {
+                self.turn(reading);
+                return Ok(true);
+            }
+            Place::TakesOver | Place::Refused => return Err(Refused::Rejected(Reason::OutOfOrder)),
         }
         if reading.time > last.time {
             if self.links.len() - 1 - self.acknowledged >= LONGEST_CHAIN {
                 return Err(Refused::Full);
             }
             between(identity, last, &reading).map_err(Refused::Rejected)?;
+            self.runs.follow(span(&reading), span(last));
             self.links.push(Link { reading, odd: false });
             return Ok(true);
         }
@@ -83,6 +103,16 @@ impl Chain {
         }
         self.links.push(Link { reading, odd: false });
         (self.acknowledged, self.whole) = (0, true);
+    }
+
+    /// Begins the next epoch: only what comes after `reading` counts.
+    fn turn(&mut self, reading: Reading) {
+        let mut runs = std::mem::take(&mut self.runs);
+        if let Some(Link { reading: last, .. }) = self.links.last() {
+            runs.follow(span(&reading), span(last));
+        }
+        let links = vec![Link { reading, odd: false }];
+        *self = Self { links, acknowledged: 0, whole: true, epoch: self.epoch.saturating_add(1), runs };
     }
 
     /// Whether there is only a point from which counting begins.
@@ -125,9 +155,19 @@ impl Chain {
             return false;
         }
         let known: Vec<i64> = self.links.iter().map(|link| link.reading.time).collect();
+        self.runs.join(&other.runs);
+        if self.epoch > other.epoch {
+            return false;
+        }
+        if self.epoch < other.epoch {
+            other.runs.join(&self.runs);
+            *self = other;
+            return self.links.iter().any(|link| !known.contains(&link.reading.time));
+        }
         // Whoever acknowledged more knows better what was counted.
         if self.acknowledged_time() < other.acknowledged_time() {
             std::mem::swap(self, &mut other);
+            std::mem::swap(&mut self.runs, &mut other.runs);
         }
         let mut before = None;
         for link in &other.links {

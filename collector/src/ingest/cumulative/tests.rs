@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use contador_schemas::running::Buckets;
+use contador_schemas::runs::{Ended, Runs};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -15,6 +16,7 @@ use crate::ingest::decode::latency::{Identity, Running};
 use crate::ingest::decode::reject::{Reason, Rejected};
 
 mod crashes;
+mod older_runs;
 
 const T: i64 = 1_700_000_000_000_000_000;
 const DAY: i64 = 86_400_000_000_000;
@@ -72,14 +74,19 @@ impl World {
 
 /// What one collector answers to a request, and the rows that it made.
 async fn send(world: &mut World, memory: &Memory, points: Vec<Running>) -> (Told, Rejected) {
+    send_at(world, memory, WRITER, points, T + DAY).await
+}
+
+/// The same of one that writes as `writer`, at `now`.
+async fn send_at(world: &mut World, memory: &Memory, writer: Uuid, points: Vec<Running>, now: i64) -> (Told, Rejected) {
     let mut rejected = Rejected::default();
     let mut work = memory.hold(points, &mut rejected).await;
-    work.take(world.read(&work, WRITER), T + DAY, &mut rejected);
-    world.write_records(&work, WRITER);
-    work.merge(world.read(&work, WRITER));
+    work.take(world.read(&work, writer), now, &mut rejected);
+    world.write_records(&work, writer);
+    work.merge(world.read(&work, writer));
     let rows = work.rows();
     world.write_rows(&work);
-    assert!(!work.merge(world.read(&work, WRITER)));
+    assert!(!work.merge(world.read(&work, writer)));
     work.acknowledge();
     (rows.into_iter().map(|row| (row.ts - T, row.count, row.reset)).collect(), rejected)
 }
@@ -279,7 +286,8 @@ fn a_chain_comes_back_from_its_row() {
     };
     let explicit = Buckets::Explicit { bounds: vec![0.1, f64::MAX], counts: vec![0, u64::MAX, 1], whole: true };
     let links = vec![point(T + 1, explicit), point(T + 2, exponential(&[])), point(T + 3, exponential(&[0, 3, 0]))];
-    let chain = chain::Chain { links, acknowledged: 1, whole: true };
+    let runs = Runs::new(vec![Ended { start: T - DAY, time: T - 1 }, Ended { start: T, time: T }]);
+    let chain = chain::Chain { links, acknowledged: 1, whole: true, epoch: 3, runs };
     let (series, source) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let row = record::row((series, source), Uuid::from_u128(3), &chain);
     assert_eq!((row.total.as_u128(), row.ts, row.acknowledged), (3, T + 3, T + 2));

@@ -73,7 +73,7 @@ impl Work {
             held.merge(&mut stored);
             let watch = if stored.lost.contains(&held.total) { Watch::new(now, now) } else { watch };
             for Running { identity, reading, name } in std::mem::take(&mut held.points) {
-                match held.chain.take(&identity, reading, watch) {
+                match held.chain.take(&identity, reading, watch, now) {
                     Ok(taken) => held.changed |= taken,
                     Err(Refused::Full) => self.postponed += 1,
                     Err(Refused::Rejected(reason)) => rejected.add(reason, 1, &name),

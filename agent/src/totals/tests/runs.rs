@@ -1,0 +1,117 @@
+//! Runs that seem older than the last total: of clocks that were set back, and of points that come late.
+
+use super::*;
+
+/// What a memory makes of a point of the run that began at `start` at `time`, with so many values; all times in seconds after
+/// [`T`].
+fn taken(memory: &mut Memory, (start, time, count): (u64, u64, u64), now: u64) -> Result<Taken, Reason> {
+    let total = Total::explicit(&point(T + start * SECOND, T + time * SECOND, &[count])).unwrap().unwrap();
+    memory.take(Uuid::nil(), total, T + now * SECOND)
+}
+
+fn count(taken: Result<Taken, Reason>) -> Option<(u64, bool)> {
+    match taken {
+        Ok(Taken::Increase(increase, reset)) => Some((increase.count(), reset)),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_service_whose_clock_was_set_back_counts_again_after_five_minutes() {
+    let mut memory = Memory::new(T);
+    // The node's clock was an hour ahead, and so were the service's and the agent's.
+    assert_eq!(count(taken(&mut memory, (3_600, 3_610, 4), 3_611)), Some((4, false)));
+    for time in (20..320).step_by(10) {
+        assert_eq!(taken(&mut memory, (15, time, 1), time + 1), Err(Reason::OutOfOrder), "{time}");
+    }
+    assert_eq!(taken(&mut memory, (15, 320, 30), 321), Ok(Taken::BaseLine));
+    assert_eq!(count(taken(&mut memory, (15, 330, 32), 331)), Some((2, false)));
+    // What comes late of the run before is no new run, though it seems later; and another one is.
+    for late in [(3_600, 3_610, 4), (3_600, 3_620, 9)] {
+        assert_eq!(taken(&mut memory, late, 3_700), Err(Reason::OutOfOrder));
+    }
+    assert_eq!(count(taken(&mut memory, (340, 350, 5), 351)), Some((5, true)));
+}
+
+#[tokio::test]
+async fn which_runs_have_ended_is_known_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let totals = open(dir.path(), LIMITS);
+    let keep = async |totals: &Totals, (start, time, count): (u64, u64, u64)| {
+        let request = request(vec![cumulative(vec![point(T + start * SECOND, T + time * SECOND, &[count])])]);
+        totals.keep(request, T + (time + 1) * SECOND, ()).await.unwrap().rejected
+    };
+    assert!(keep(&totals, (1, 10, 3)).await.is_empty());
+    assert!(keep(&totals, (20, 30, 2)).await.is_empty());
+    assert_eq!(handed_on(&totals).await.len(), 2);
+    drop(totals);
+    let totals = open(dir.path(), LIMITS);
+    totals.resume().await.unwrap();
+    let last = handed_on(&totals).await;
+    // The point of the first run again and again, in five minutes in which nothing else comes.
+    for _ in 0..3 {
+        assert_eq!(keep(&totals, (1, 10, 3)).await, [(Reason::OutOfOrder, 1)].into());
+    }
+    assert_eq!((handed_on(&totals).await, last.len()), (vec![], 1));
+}
+
+/// What happens next to a service and its agent.
+#[derive(Clone, Debug)]
+enum Step {
+    /// It answers so many requests.
+    Count(u64),
+    /// It sends its total, after so many seconds.
+    Export(u64),
+    /// It is started again, with a clock that is so many seconds ahead.
+    Restart(u64),
+    /// One of the points that were taken comes once more.
+    Again(prop::sample::Index),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..5_u64).prop_map(Step::Count),
+        6 => (1..120_u64).prop_map(Step::Export),
+        1 => (0..600_u64).prop_map(Step::Restart),
+        3 => any::<prop::sample::Index>().prop_map(Step::Again),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_counted_twice_whatever_clocks_say_and_whatever_comes_again(
+        steps in prop::collection::vec(any_step(), 0..150),
+    ) {
+        let mut memory = Memory::new(T);
+        let (mut now, mut ahead, mut start, mut counted, mut all) = (1_u64, 0, 1, 0, 0);
+        let (mut sent, mut rows) = (Vec::new(), std::collections::HashMap::new());
+        for step in steps {
+            let point = match step {
+                Step::Count(more) => {
+                    (counted, all) = (counted + more, all + more);
+                    continue;
+                }
+                Step::Restart(clock) => {
+                    now += 1;
+                    (ahead, start, counted) = (clock, now + clock, 0);
+                    continue;
+                }
+                Step::Export(after) => {
+                    now += after;
+                    (start, now + ahead, counted)
+                }
+                Step::Again(which) if !sent.is_empty() => *which.get(&sent),
+                Step::Again(_) => continue,
+            };
+            let taken = taken(&mut memory, point, now);
+            if taken.is_ok() {
+                sent.push(point);
+            }
+            if let Some((count, _)) = count(taken) {
+                // A row of the same time takes the place of the one before.
+                rows.insert(point.1, count);
+            }
+        }
+        prop_assert!(rows.values().sum::<u64>() <= all, "{:?} of {}", rows, all);
+    }
+}
