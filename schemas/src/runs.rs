@@ -41,10 +41,27 @@ pub enum Came {
     Increase(Buckets),
     /// The source began again, and the later total came since.
     Reset,
-    /// It can't be told: the runs overlap.
+    /// It can't be told. Counting begins anew with the later total.
+    Untold(Untold),
+}
+
+/// Why it can't be told what came between two totals.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Untold {
+    /// The layouts of the buckets can't be compared.
+    Buckets,
+    /// The runs overlap.
     Overlap,
-    /// It can't be told: the layouts of the buckets can't be compared.
-    Relaid,
+}
+
+impl Untold {
+    /// Its name in counters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Buckets => "buckets",
+            Self::Overlap => "overlap",
+        }
+    }
 }
 
 impl Span {
@@ -81,11 +98,11 @@ impl After {
     pub fn and(self, since: impl FnOnce() -> Since) -> Came {
         match self {
             Self::NewRun => Came::Reset,
-            Self::Overlap => Came::Overlap,
+            Self::Overlap => Came::Untold(Untold::Overlap),
             Self::SameRun => match since() {
                 Since::Increase(increase) => Came::Increase(increase),
                 Since::Fell => Came::Reset,
-                Since::Relaid => Came::Relaid,
+                Since::Relaid => Came::Untold(Untold::Buckets),
             },
         }
     }
@@ -168,7 +185,7 @@ mod tests {
                 let increase = match &told {
                     Came::Increase(increase) => increase.counts().to_vec(),
                     Came::Reset => now.to_vec(),
-                    Came::Overlap | Came::Relaid => panic!("{told:?}"),
+                    Came::Untold(_) => panic!("{told:?}"),
                 };
                 came.iter_mut().zip(increase).for_each(|(came, more)| *came += more);
                 last = later;

@@ -60,6 +60,11 @@ async fn totals_of_services_are_increases_over_kills_of_the_agent() {
     assert_eq!(conflict.rejected_data_points, 1);
     assert_eq!(conflict.error_message, "refused: 1 points that contradict others of the same time");
 
+    // Other bounds: what came can't be told.
+    let other = histogram(AggregationTemporality::Cumulative, (at(21), at(30)), &[0.2, 1.0], &[3, 1, 0]);
+    let attributes = [("service.name", "totals"), ("service.instance.id", "i")];
+    ok(&post(&http(&agent), request(&attributes, vec![other]).encode_to_vec(), &[]).await);
+
     let stored = engine.client().with_database("contador");
     let deadline = Instant::now() + Duration::from_secs(60);
     let rows = loop {
@@ -84,7 +89,8 @@ async fn totals_of_services_are_increases_over_kills_of_the_agent() {
     );
     let page = reqwest::get(format!("{}/metrics", agent.url)).await.unwrap().text().await.unwrap();
     for line in [
-        r#"contador_agent_otlp_requests_total{result="kept"} 4"#,
+        r#"contador_agent_otlp_requests_total{result="kept"} 5"#,
+        r#"contador_agent_otlp_dropped_total{reason="buckets"} 1"#,
         "contador_agent_otlp_base_lines_total 0",
         "contador_agent_otlp_refused_points_total 1",
     ] {

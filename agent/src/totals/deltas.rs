@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use contador_schemas::names;
+use contador_schemas::runs::Untold;
 use contador_schemas::series::SERIES_NAMESPACE;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -23,6 +24,8 @@ pub struct Counted {
     pub rejected: BTreeMap<Reason, u64>,
     /// First points of series, which count from now on.
     pub base_lines: u64,
+    /// Points of which it can't be told what came since the ones before, by reason.
+    pub untold: BTreeMap<Untold, u64>,
 }
 
 /// Turns the points of cumulative histograms into increases, and says of each resource that names no host that it is on this
@@ -100,6 +103,10 @@ impl Points<'_> {
                 Ok(Taken::Nothing) => false,
                 Ok(Taken::BaseLine) => {
                     self.counted.base_lines += 1;
+                    false
+                }
+                Ok(Taken::Untold(why)) => {
+                    *self.counted.untold.entry(why).or_default() += 1;
                     false
                 }
                 Err(reason) => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use contador_schemas::runs::{Place, Runs};
+use contador_schemas::runs::{Place, Runs, Untold};
 use uuid::Uuid;
 
 use super::journal::{Entry, Frame, Journal};
@@ -27,6 +27,19 @@ pub enum Taken {
     Nothing,
     /// It is the first of its series, or of a run whose start was not seen: what comes after it counts.
     BaseLine,
+    /// It can't be told: what comes after it counts.
+    Untold(Untold),
+}
+
+impl Taken {
+    /// What a `later` total adds to an `earlier` one.
+    fn between(earlier: &Total, later: &Total) -> Self {
+        match later.since(earlier) {
+            Ok(Some((increase, reset))) => Self::Increase(Box::new(increase), reset),
+            Ok(None) => Self::Nothing,
+            Err(why) => Self::Untold(why),
+        }
+    }
 }
 
 /// The last two totals of a series.
@@ -136,9 +149,7 @@ impl Memory {
             let before = watched.map(|start| total.zero(start.cast_unsigned()));
             let taken = match &before {
                 None => Taken::BaseLine,
-                Some(zero) => {
-                    total.since(zero).map_or(Taken::Nothing, |(total, _)| Taken::Increase(Box::new(total), false))
-                }
+                Some(zero) => Taken::between(zero, &total),
             };
             self.change(key, before, total, Runs::default());
             return Ok(taken);
@@ -158,11 +169,8 @@ impl Memory {
                 return Ok(Taken::BaseLine);
             }
         }
-        let between = |earlier: &Total, later: &Total| {
-            later.since(earlier).map_or(Taken::Nothing, |(increase, reset)| Taken::Increase(Box::new(increase), reset))
-        };
         if total.time() > last.time() {
-            let (taken, runs) = (between(last, &total), follow());
+            let (taken, runs) = (Taken::between(last, &total), follow());
             let last = last.clone();
             self.change(key, Some(last), total, runs);
             return Ok(taken);
@@ -172,7 +180,7 @@ impl Memory {
                 return Err(Reason::Conflicting);
             }
             // The same row again, in case the answer was lost.
-            return Ok(before.as_ref().map_or(Taken::Nothing, |before| between(before, last)));
+            return Ok(before.as_ref().map_or(Taken::Nothing, |before| Taken::between(before, last)));
         }
         let later = before.as_ref().filter(|before| before.time() >= total.time()).unwrap_or(last);
         if later.contains(&total) { Ok(Taken::Nothing) } else { Err(Reason::OutOfOrder) }

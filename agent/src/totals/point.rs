@@ -2,7 +2,7 @@
 
 use contador_schemas::cells::{Cells, CellsError, Exponential};
 use contador_schemas::running::Buckets;
-use contador_schemas::runs::{Came, Span};
+use contador_schemas::runs::{Came, Span, Untold};
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets as Positive;
 use opentelemetry_proto::tonic::metrics::v1::{DataPointFlags, ExponentialHistogramDataPoint, HistogramDataPoint};
 
@@ -190,9 +190,12 @@ impl Total {
         zero
     }
 
-    /// What came after `earlier`, and whether the source began again; `None` when nothing came, or when it can't be told.
-    /// A source that began again counts from 0: its new total is the increase.
-    pub fn since(&self, earlier: &Self) -> Option<(Self, bool)> {
+    /// What came after `earlier`, and whether the source began again; `None` when nothing came. A source that began again
+    /// counts from 0: its new total is the increase.
+    ///
+    /// # Errors
+    /// [`Untold`]
+    pub fn since(&self, earlier: &Self) -> Result<Option<(Self, bool)>, Untold> {
         let (increase, reset) = match self.came_after(earlier) {
             Came::Increase(buckets) => {
                 let sum = self.sum().zip(earlier.sum()).map(|(now, before)| now - before);
@@ -205,9 +208,9 @@ impl Total {
                 let start = self.span().came_since(earlier.span(), true);
                 (self.with(self.buckets(), start.cast_unsigned(), self.sum()), true)
             }
-            Came::Overlap | Came::Relaid => return None,
+            Came::Untold(why) => return Err(why),
         };
-        (increase.count() > 0).then_some((increase, reset))
+        Ok((increase.count() > 0).then_some((increase, reset)))
     }
 
     /// Whether this tells all that `earlier` does.

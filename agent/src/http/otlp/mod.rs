@@ -109,6 +109,10 @@ fn counted(shared: &Shared, taken: Result<Counted, Fault>) -> Result<Counted, Fa
     if let Ok(counted) = &taken {
         shared.telemetry.base_lines.inc_by(counted.base_lines);
         shared.telemetry.refused_points.inc_by(counted.rejected.values().sum());
+        for (reason, points) in &counted.untold {
+            shared.telemetry.otlp_dropped.with_label_values(&[reason.name()]).inc_by(*points);
+            tracing::info!(reason = reason.name(), points, "running totals that begin anew");
+        }
     }
     taken
 }

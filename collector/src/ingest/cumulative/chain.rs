@@ -12,9 +12,9 @@
 //! - Points stay as long as another collector may still write rows of them, so that those can be put right.
 
 use contador_schemas::rows::Latency;
-use contador_schemas::runs::{Place, Runs};
+use contador_schemas::runs::{Place, Runs, Untold};
 
-use super::increase::{between, contains, nothing, span, zero};
+use super::increase::{Between, between, contains, nothing, span, zero};
 use super::watch::Watch;
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::Identity;
@@ -48,6 +48,17 @@ pub(super) struct Chain {
     pub(super) runs: Runs,
 }
 
+/// What became of a point that is taken.
+#[derive(Debug, PartialEq)]
+pub(super) enum Taken {
+    /// It was known, or what it counts was.
+    Known,
+    /// It is in the chain.
+    Added,
+    /// Likewise, and it can't be told what came since the point before it.
+    Anew(Untold),
+}
+
 /// Why a point is not taken.
 #[derive(Debug, PartialEq)]
 pub(super) enum Refused {
@@ -58,24 +69,24 @@ pub(super) enum Refused {
 }
 
 impl Chain {
-    /// Takes one point, received at `now`, Unix nanoseconds; whether it changed the chain.
+    /// Takes one point, received at `now`, Unix nanoseconds.
     pub(super) fn take(
         &mut self,
         identity: &Identity,
         reading: Reading,
         watch: Watch,
         now: i64,
-    ) -> Result<bool, Refused> {
+    ) -> Result<Taken, Refused> {
         let Some(Link { reading: last, .. }) = self.links.last() else {
             self.begin(reading, watch);
-            return Ok(true);
+            return Ok(Taken::Added);
         };
         match self.runs.place(span(&reading), span(last), now) {
             Place::Follows => {}
             // Rows of the run before are written first, so that none of them is lost.
             Place::TakesOver if !self.is_pending() => {
                 self.turn(reading);
-                return Ok(true);
+                return Ok(Taken::Added);
             }
             Place::TakesOver | Place::Refused => return Err(Refused::Rejected(Reason::OutOfOrder)),
         }
@@ -83,14 +94,14 @@ impl Chain {
             if self.links.len() - 1 - self.acknowledged >= LONGEST_CHAIN {
                 return Err(Refused::Full);
             }
-            between(identity, last, &reading).map_err(Refused::Rejected)?;
+            let came = between(identity, last, &reading).map_err(Refused::Rejected)?;
             self.runs.follow(span(&reading), span(last));
             self.links.push(Link { reading, odd: false });
-            return Ok(true);
+            return Ok(if let Between::Untold(why) = came { Taken::Anew(why) } else { Taken::Added });
         }
         match self.links.iter().find(|link| link.reading.time >= reading.time).map(|link| &link.reading) {
-            Some(known) if known.time > reading.time && contains(known, &reading) => Ok(false),
-            Some(known) if known.time == reading.time && known.buckets == reading.buckets => Ok(false),
+            Some(known) if known.time > reading.time && contains(known, &reading) => Ok(Taken::Known),
+            Some(known) if known.time == reading.time && known.buckets == reading.buckets => Ok(Taken::Known),
             Some(known) if known.time == reading.time => Err(Refused::Rejected(Reason::Conflicting)),
             _ => Err(Refused::Rejected(Reason::OutOfOrder)),
         }
@@ -124,7 +135,7 @@ impl Chain {
     pub(super) fn rows(&self, identity: &Identity) -> Vec<Latency> {
         let links = self.links.windows(2).skip(self.acknowledged).map(|pair| {
             let [earlier, later] = pair else { return None };
-            let row = between(identity, &earlier.reading, &later.reading).ok().flatten();
+            let row = between(identity, &earlier.reading, &later.reading).ok().and_then(Between::row);
             let none = || nothing(identity, earlier.reading.time, later.reading.time).ok();
             row.or_else(|| later.odd.then(none).flatten())
         });

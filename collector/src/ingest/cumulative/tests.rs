@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use contador_schemas::running::Buckets;
-use contador_schemas::runs::{Ended, Runs};
+use contador_schemas::runs::{Ended, Runs, Untold};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -241,6 +241,25 @@ async fn l9_other_bounds_are_a_new_epoch() {
     // A new version of the server has begun since.
     let (told, _) = send(&mut world, &memory, vec![total(Some(T + 4), T + 5, [2, 2])]).await;
     assert_eq!(told, [(5, 4, true)]);
+}
+
+#[tokio::test]
+async fn l9_totals_that_begin_anew_are_counted_by_reason() {
+    let (mut world, memory) = (World::default(), Memory::new(10));
+    let other = |start: Option<i64>, time| {
+        let mut running = total(start, time, [0, 0]);
+        running.reading.buckets = Buckets::Explicit { bounds: vec![2.0], counts: vec![1, 1], whole: false };
+        running
+    };
+    send(&mut world, &memory, vec![total(Some(T), T + DAY / 2, [10, 0])]).await;
+    for (point, why) in
+        [(other(Some(T), T + DAY / 2 + 1), Untold::Buckets), (other(Some(T + 1), T + DAY / 2 + 2), Untold::Overlap)]
+    {
+        let mut rejected = Rejected::default();
+        let mut work = memory.hold(vec![point], &mut rejected).await;
+        work.take(world.read(&work, WRITER), T + DAY, &mut rejected);
+        assert_eq!((&work.untold, work.base_lines, rejected.points()), (&[(why, 1)].into(), 0, 0));
+    }
 }
 
 /// What two collectors know of a total, put together by a third.

@@ -14,12 +14,14 @@
 //! least one of them sees the other's points after both have written their rows, and puts them right. As long as one may
 //! still be writing rows ([`STALLED`](super::store::STALLED)), the others keep the points that it may count from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contador_schemas::rows::{Latency, LatencyTotal};
+use contador_schemas::runs::Untold;
 use uuid::Uuid;
 
-use super::chain::Refused;
+use super::chain::{Refused, Taken};
 use super::memory::Guard;
 use super::record;
 use super::store::{Known, Stored};
@@ -37,6 +39,8 @@ pub struct Work {
     pub postponed: u64,
     /// First points of totals that count from now on only, since it is not known what was counted before.
     pub base_lines: u64,
+    /// Points of which it can't be told what came since the ones before, by reason.
+    pub untold: BTreeMap<Untold, u64>,
 }
 
 struct Held {
@@ -74,7 +78,13 @@ impl Work {
             let watch = if stored.lost.contains(&held.total) { Watch::new(now, now) } else { watch };
             for Running { identity, reading, name } in std::mem::take(&mut held.points) {
                 match held.chain.take(&identity, reading, watch, now) {
-                    Ok(taken) => held.changed |= taken,
+                    Ok(Taken::Known) => {}
+                    Ok(taken) => {
+                        held.changed = true;
+                        if let Taken::Anew(why) = taken {
+                            *self.untold.entry(why).or_default() += 1;
+                        }
+                    }
                     Err(Refused::Full) => self.postponed += 1,
                     Err(Refused::Rejected(reason)) => rejected.add(reason, 1, &name),
                 }
