@@ -2,8 +2,9 @@
 //!
 //! The row of a point is what came since the point before it, so rows depend on which points are known. Rules:
 //!
-//! - Up to the *acknowledged* point, rows are known to be stored. Those of later points are written by whoever works on the
-//!   total next: the same rows again, or other ones in their places, since a row's key has the point's time.
+//! - Up to the *acknowledged* point, rows are known to be stored, but for those of `odd` links. All others are written by
+//!   whoever works on the total next: the same rows again, or other ones in their places, since a row's key has the point's
+//!   time.
 //! - What two collectors know is put together by [`Chain::merge`]. A point that only one of them knew of gets its place;
 //!   the rows of it and of the point after it are written then, even when they say that nothing came (`odd` links): somebody
 //!   may have counted from another point.
@@ -15,6 +16,7 @@ use contador_schemas::rows::Latency;
 use contador_schemas::runs::{Place, Runs, Untold};
 
 use super::increase::{Between, between, contains, nothing, span, zero};
+use super::store::STALLED;
 use super::watch::Watch;
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::Identity;
@@ -23,8 +25,8 @@ use crate::ingest::decode::reject::Reason;
 /// Most points of a chain that are not acknowledged; further ones are asked for again when those are written.
 pub(super) const LONGEST_CHAIN: usize = 64;
 
-/// Most acknowledged points that are kept since others may work on them.
-const MOST_KEPT: usize = 16;
+/// Acknowledged points that are kept while others may work on them, however many bytes they take.
+const LEAST_KEPT: usize = 16;
 
 /// A point, and what is known of its row.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,13 @@ pub(super) struct Link {
     pub(super) reading: Reading,
     /// Whether a row of it may be stored that counts from another point.
     pub(super) odd: bool,
+}
+
+impl Link {
+    /// Bytes that it takes in memory.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.reading.buckets.bytes()
+    }
 }
 
 /// Points of one running total, in ascending order of time.
@@ -58,6 +67,10 @@ pub(super) enum Taken {
     /// Likewise, and it can't be told what came since the point before it.
     Anew(Untold),
 }
+
+/// How long acknowledged points are kept at most: a collector that is slow has taken its point up to [`STALLED`] ago, and the
+/// one before that point may be older.
+const LONGEST_KEPT_NS: i64 = 2 * STALLED.as_secs().cast_signed() * 1_000_000_000;
 
 /// Why a point is not taken.
 #[derive(Debug, PartialEq)]
@@ -131,10 +144,13 @@ impl Chain {
         self.whole && self.links.len() == 1
     }
 
-    /// The rows of all points that are not acknowledged.
+    /// The rows of all points of which they are not known to be stored.
     pub(super) fn rows(&self, identity: &Identity) -> Vec<Latency> {
-        let links = self.links.windows(2).skip(self.acknowledged).map(|pair| {
+        let links = self.links.windows(2).enumerate().map(|(at, pair)| {
             let [earlier, later] = pair else { return None };
+            if at < self.acknowledged && !later.odd {
+                return None;
+            }
             let row = between(identity, &earlier.reading, &later.reading).ok().and_then(Between::row);
             let none = || nothing(identity, earlier.reading.time, later.reading.time).ok();
             row.or_else(|| later.odd.then(none).flatten())
@@ -144,15 +160,29 @@ impl Chain {
 
     /// Whether any row is to be written.
     pub(super) fn is_pending(&self) -> bool {
-        self.acknowledged + 1 < self.links.len()
+        self.acknowledged + 1 < self.links.len() || self.first_odd().is_some()
+    }
+
+    /// The first link whose row is to be written once more.
+    fn first_odd(&self) -> Option<usize> {
+        self.links.iter().skip(1).position(|link| link.odd).map(|at| at + 1)
     }
 
     /// Says that all rows are stored. The last link stays, so that a point before it can be told from one that came in
-    /// between, and all points from the time `keep` on.
-    pub(super) fn acknowledge(&mut self, keep: Option<i64>) {
+    /// between, and all points from the time `keep` on: the last ones of them, when they take more than `most_bytes` or
+    /// [`LONGEST_KEPT_NS`].
+    pub(super) fn acknowledge(&mut self, keep: Option<i64>, most_bytes: usize) {
         self.acknowledged = self.links.len().saturating_sub(1);
         let before = |time: i64| self.links.partition_point(|link| link.reading.time < time);
-        let wanted = keep.map_or(usize::MAX, before).max(self.acknowledged.saturating_sub(MOST_KEPT));
+        let fit = self.links.iter().rev().scan(0, |bytes, link| {
+            *bytes += link.bytes();
+            (*bytes <= most_bytes).then_some(())
+        });
+        let first = self.links.len() - fit.count();
+        let oldest = self.links.last().map_or(0, |last| last.reading.time.saturating_sub(LONGEST_KEPT_NS));
+        let wanted = keep
+            .map_or(usize::MAX, |keep| before(keep.max(oldest)))
+            .max(first.min(self.acknowledged.saturating_sub(LEAST_KEPT)));
         let done = self.acknowledged.saturating_sub(1).min(wanted);
         self.links.drain(..done);
         self.acknowledged -= done;
@@ -196,24 +226,27 @@ impl Chain {
             // Counted, or contained in what was.
             Err(0) if !self.whole => {}
             Err(at) => {
-                let odd = link.odd || here(at) != before;
+                let odd = link.odd || here(at) != before || at <= self.acknowledged;
                 self.links.insert(at, Link { reading: link.reading.clone(), odd });
                 if let Some(next) = self.links.get_mut(at + 1) {
                     next.odd = true;
-                    self.acknowledged = self.acknowledged.min(at.saturating_sub(1));
                 }
+                self.acknowledged += usize::from(at <= self.acknowledged);
             }
             // Its row may be written, or may just be being written, from another point than here.
-            Ok(at) if at > 0 && before.is_some() && here(at) != before => {
-                self.links[at].odd = true;
-                self.acknowledged = self.acknowledged.min(at - 1);
-            }
+            Ok(at) if at > 0 && before.is_some() && here(at) != before => self.links[at].odd = true,
             Ok(_) => {}
         }
     }
 
+    /// The time of the first point from which rows may still be written.
+    pub(super) fn counts_from(&self) -> Option<i64> {
+        let first = self.first_odd().map_or(self.acknowledged, |odd| self.acknowledged.min(odd - 1));
+        self.links.get(first).map(|link| link.reading.time)
+    }
+
     /// The time up to which rows are known to be stored.
-    pub(super) fn acknowledged_time(&self) -> Option<i64> {
+    fn acknowledged_time(&self) -> Option<i64> {
         self.links.get(self.acknowledged).map(|link| link.reading.time)
     }
 }

@@ -16,6 +16,7 @@ use crate::ingest::decode::latency::{Identity, Running};
 use crate::ingest::decode::reject::{Reason, Rejected};
 
 mod crashes;
+mod late;
 mod older_runs;
 
 const T: i64 = 1_700_000_000_000_000_000;

@@ -34,6 +34,8 @@ use crate::ingest::rows::Rows;
 #[derive(Default)]
 pub struct Work {
     held: Vec<Held>,
+    /// Most bytes of acknowledged points that a total keeps while others may work on them.
+    kept_bytes: usize,
     /// Points that were not taken, since too many before them are not acknowledged. Once the rows are written, there is
     /// room for them.
     pub postponed: u64,
@@ -55,6 +57,11 @@ struct Held {
 }
 
 impl Work {
+    /// Nothing yet. Each total keeps `kept_bytes` of acknowledged points at most while others may work on them.
+    pub(super) fn keeping(kept_bytes: usize) -> Self {
+        Self { kept_bytes, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, total: Uuid, points: Vec<Running>, chain: Guard) {
         let Some(identity) = points.first().map(|point| Arc::clone(&point.identity)) else { return };
         self.held.push(Held { total, identity, points, chain, changed: false, keep: None });
@@ -128,7 +135,7 @@ impl Work {
     /// Says that ClickHouse has everything.
     pub fn acknowledge(mut self) {
         for held in &mut self.held {
-            held.chain.acknowledge(held.keep);
+            held.chain.acknowledge(held.keep, self.kept_bytes);
         }
     }
 }
@@ -136,7 +143,7 @@ impl Work {
 impl Held {
     fn merge(&mut self, stored: &mut Stored) -> bool {
         let chains: Vec<Known> = stored.chains.remove(&self.total).unwrap_or_default();
-        self.keep = chains.iter().filter(|known| known.fresh).filter_map(|known| known.chain.acknowledged_time()).min();
+        self.keep = chains.iter().filter(|known| known.fresh).filter_map(|known| known.chain.counts_from()).min();
         chains.into_iter().fold(false, |changed, known| self.chain.merge(known.chain) | changed)
     }
 }
