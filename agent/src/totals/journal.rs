@@ -65,6 +65,9 @@ pub struct Entry {
     exponential_before: Option<ExponentialHistogramDataPoint>,
     #[prost(message, repeated, tag = "7")]
     ended: Vec<Ended>,
+    /// Which keys it has: 0 of those that may have the node's name in them.
+    #[prost(uint32, tag = "8")]
+    pub(super) keys: u32,
 }
 
 /// A run that has ended.
@@ -80,7 +83,8 @@ impl Entry {
     /// Of this series.
     pub fn of(key: Uuid, series: &Series) -> Self {
         let ended = series.runs.ended().iter().map(|&runs::Ended { start, time }| Ended { start, time }).collect();
-        let mut entry = Self { key: key.as_bytes().to_vec(), received: series.received, ended, ..Self::default() };
+        let (key, received, keys) = (key.as_bytes().to_vec(), series.received, u32::from(!series.former));
+        let mut entry = Self { key, received, ended, keys, ..Self::default() };
         match &series.last {
             Total::Explicit(point) => entry.explicit = Some(point.clone()),
             Total::Exponential(point) => entry.exponential = Some(point.clone()),
@@ -103,7 +107,8 @@ impl Entry {
         let before = total(&self.explicit_before, &self.exponential_before);
         let ended = self.ended.iter().map(|&Ended { start, time }| runs::Ended { start, time });
         let runs = Runs::new(ended.collect());
-        Some((Uuid::from_slice(&self.key).ok()?, Series { before, last, runs, received: self.received }))
+        let series = Series { before, last, runs, received: self.received, former: self.keys == 0 };
+        Some((Uuid::from_slice(&self.key).ok()?, series))
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Series {
     pub runs: Runs,
     /// When it was received, in an order.
     pub received: u64,
+    /// Whether its key may have the node's name in it: it is of a former journal, and nothing came of it since.
+    pub former: bool,
 }
 
 impl Series {
@@ -131,6 +133,23 @@ impl Memory {
         old
     }
 
+    /// Whether there is a series of this key.
+    pub fn knows(&self, key: Uuid) -> bool {
+        self.series.contains_key(&key)
+    }
+
+    /// Has the series of the key `former`, when it is of a former journal, be known by this `key`.
+    pub fn rename(&mut self, former: Uuid, key: Uuid) {
+        if self.series.get(&former).is_none_or(|series| !series.former) {
+            return;
+        }
+        if let Some(old) = self.put(former, None) {
+            self.put(key, Some(Series { former: false, ..old.clone() }));
+            self.changed.entry(former).or_insert(Some(old));
+            self.changed.entry(key).or_insert(None);
+        }
+    }
+
     /// Takes a total of the series `key`, received at `now`, Unix nanoseconds. The first one counts from its start only when that
     /// was watched, by this host's clock and by the sender's.
     ///
@@ -188,7 +207,7 @@ impl Memory {
 
     fn change(&mut self, key: Uuid, before: Option<Total>, last: Total, runs: Runs) {
         self.receipts += 1;
-        let old = self.put(key, Some(Series { before, last, runs, received: self.receipts }));
+        let old = self.put(key, Some(Series { before, last, runs, received: self.receipts, former: false }));
         self.changed.entry(key).or_insert(old);
         self.forget();
     }

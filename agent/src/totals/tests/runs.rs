@@ -115,3 +115,57 @@ proptest! {
         prop_assert!(rows.values().sum::<u64>() <= all, "{:?} of {}", rows, all);
     }
 }
+
+/// What a node of this name makes of a service's point.
+fn on_node(memory: &mut Memory, node: &str, host: Option<&str>, (time, count): (u64, u64)) -> (Told, Counted) {
+    let mut request = request(vec![cumulative(vec![point(T + SECOND, T + time * SECOND, &[count])])]);
+    let resource = request.resource_metrics[0].resource.as_mut().unwrap();
+    resource.attributes.extend(host.map(|host| text(names::HOST_NAME, host)));
+    let counted = deltas::convert(&mut request, node, memory, T + (time + 1) * SECOND);
+    memory.settle();
+    let resource = request.resource_metrics.first().and_then(|metrics| metrics.resource.as_ref());
+    assert!(
+        resource.is_none_or(|resource| resource.attributes.contains(&text(names::HOST_NAME, host.unwrap_or(node))))
+    );
+    (told(&request), counted)
+}
+
+#[test]
+fn a_node_that_is_renamed_counts_nothing_again() {
+    let mut memory = Memory::new(T);
+    assert_eq!(on_node(&mut memory, "n1", None, (10, 3)).0, [(SECOND, 10 * SECOND, vec![3], false)]);
+    assert_eq!(on_node(&mut memory, "n2", None, (20, 5)).0, [(10 * SECOND, 20 * SECOND, vec![2], false)]);
+    // Hosts that services name are theirs.
+    assert_eq!(on_node(&mut memory, "n2", Some("n1"), (20, 7)).0, [(SECOND, 20 * SECOND, vec![7], false)]);
+    assert_eq!(memory.len(), 2);
+}
+
+#[test]
+fn series_of_journals_that_had_the_nodes_name_in_their_keys_go_on() {
+    // What such a journal has under a service's key is what now has it when the service names its host.
+    let mut memory = Memory::new(T);
+    on_node(&mut memory, "n1", Some("n1"), (10, 3));
+    let former = |memory: &Memory| {
+        let mut frame = memory.snapshot();
+        frame.entries.iter_mut().for_each(|entry| entry.keys = 0);
+        let mut memory = Memory::new(T);
+        memory.restore(&frame);
+        memory
+    };
+    let mut upgraded = former(&memory);
+    let (rows, counted) = on_node(&mut upgraded, "n1", None, (20, 5));
+    assert_eq!((rows, counted.base_lines, upgraded.len()), (vec![(10 * SECOND, 20 * SECOND, vec![2], false)], 0, 1));
+    // In the journal it has the new key, and not the old one.
+    let mut upgraded = former(&memory);
+    let mut request = request(vec![cumulative(vec![point(T + SECOND, T + 10 * SECOND, &[3])])]);
+    deltas::convert(&mut request, "n1", &mut upgraded, T + 11 * SECOND);
+    let frame = upgraded.changes(&[]).unwrap();
+    assert_eq!((frame.entries.len(), frame.forgotten.len(), frame.entries[0].keys), (1, 1, 1));
+    upgraded.undo();
+    assert_eq!(upgraded.snapshot().entries[0].keys, 0);
+    // A service that names its host itself keeps its series.
+    let mut upgraded = former(&memory);
+    on_node(&mut upgraded, "n1", Some("n1"), (20, 5));
+    let (rows, _) = on_node(&mut upgraded, "n1", None, (30, 1));
+    assert_eq!((rows, upgraded.len()), (vec![(SECOND, 30 * SECOND, vec![1], false)], 2));
+}
