@@ -15,6 +15,7 @@ use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::{Identity, Running};
 use crate::ingest::decode::reject::{Reason, Rejected};
 
+mod clocks;
 mod crashes;
 mod late;
 mod older_runs;
