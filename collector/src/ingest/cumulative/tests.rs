@@ -37,6 +37,8 @@ fn total(start: Option<i64>, time: i64, counts: [u64; 2]) -> Running {
 struct World {
     records: HashMap<(Uuid, Uuid), contador_schemas::rows::LatencyTotal>,
     rows: BTreeMap<(Uuid, i64), (u64, bool)>,
+    /// Lower edges and counts of the same rows.
+    cells: BTreeMap<(Uuid, i64), Vec<(f64, u64)>>,
     version: u64,
 }
 
@@ -66,6 +68,7 @@ impl World {
     fn write_rows(&mut self, work: &Work) {
         for row in work.rows() {
             self.rows.insert((row.series, row.ts), (row.count, row.reset));
+            self.cells.insert((row.series, row.ts), row.lo.into_iter().zip(row.n).collect());
         }
     }
 
