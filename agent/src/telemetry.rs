@@ -46,6 +46,8 @@ pub struct Telemetry {
     pub otlp_requests: IntCounterVec,
     /// First points of running totals, which count from then on.
     pub base_lines: IntCounter,
+    /// Points of running totals that can't be compared with the ones before, by reason.
+    pub otlp_dropped: IntCounterVec,
     /// Points of running totals that were refused.
     pub refused_points: IntCounter,
     /// Values that a sensor gave and that can't be, such as a utilisation of 2619 percent.
@@ -140,6 +142,11 @@ impl Telemetry {
             base_lines: counter(
                 "contador_agent_otlp_base_lines_total",
                 "First points of running totals, of which only what comes after them counts.",
+            )?,
+            otlp_dropped: counters(
+                "contador_agent_otlp_dropped_total",
+                "Points of running totals that can't be compared with the ones before, by reason: counting begins anew with them.",
+                &["reason"],
             )?,
             refused_points: counter(
                 "contador_agent_otlp_refused_points_total",

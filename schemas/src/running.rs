@@ -52,6 +52,15 @@ impl Buckets {
         }
     }
 
+    /// Bytes that its numbers take in memory, beside the value itself.
+    pub fn bytes(&self) -> usize {
+        let bounds = match self {
+            Self::Explicit { bounds, .. } => bounds.len(),
+            Self::Exponential { .. } => 0,
+        };
+        size_of::<u64>() * (bounds + self.counts().len())
+    }
+
     /// The same layout without any value.
     pub fn zero(&self) -> Self {
         match self {

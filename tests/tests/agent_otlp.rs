@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceReq
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Gauge, NumberDataPoint};
 use prost::Message as _;
+use serde_json::json;
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use tonic_types::StatusExt as _;
@@ -60,6 +61,11 @@ async fn totals_of_services_are_increases_over_kills_of_the_agent() {
     assert_eq!(conflict.rejected_data_points, 1);
     assert_eq!(conflict.error_message, "refused: 1 points that contradict others of the same time");
 
+    // Other bounds: what came can't be told.
+    let other = histogram(AggregationTemporality::Cumulative, (at(21), at(30)), &[0.2, 1.0], &[3, 1, 0]);
+    let attributes = [("service.name", "totals"), ("service.instance.id", "i")];
+    ok(&post(&http(&agent), request(&attributes, vec![other]).encode_to_vec(), &[]).await);
+
     let stored = engine.client().with_database("contador");
     let deadline = Instant::now() + Duration::from_secs(60);
     let rows = loop {
@@ -84,7 +90,8 @@ async fn totals_of_services_are_increases_over_kills_of_the_agent() {
     );
     let page = reqwest::get(format!("{}/metrics", agent.url)).await.unwrap().text().await.unwrap();
     for line in [
-        r#"contador_agent_otlp_requests_total{result="kept"} 4"#,
+        r#"contador_agent_otlp_requests_total{result="kept"} 5"#,
+        r#"contador_agent_otlp_dropped_total{reason="buckets"} 1"#,
         "contador_agent_otlp_base_lines_total 0",
         "contador_agent_otlp_refused_points_total 1",
     ] {
@@ -99,8 +106,8 @@ async fn what_cannot_be_taken_is_refused_for_good_and_a_full_spool_for_now() {
         .unwrap();
     let url = format!("{}/v1/metrics", agent.url);
     let one = totals(now() * SECOND - 1, now() * SECOND, &[1, 0, 0]).encode_to_vec();
-    let json = reqwest::Client::new().post(&url).header("content-type", "application/json").body("{}");
-    assert_eq!(json.send().await.unwrap().status(), 415);
+    let csv = reqwest::Client::new().post(&url).header("content-type", "text/csv").body("{}");
+    assert_eq!(csv.send().await.unwrap().status(), 415);
     // Two bytes each, and hundreds in memory.
     let mut points = gauge("empty", 0.0, 0, &[]);
     points.data = Some(Data::Gauge(Gauge { data_points: vec![NumberDataPoint::default(); 20_000] }));
@@ -139,4 +146,47 @@ async fn what_cannot_be_taken_is_refused_for_good_and_a_full_spool_for_now() {
     let large = ExportMetricsServiceRequest { resource_metrics: vec![wide(SECOND).resource_metrics[0].clone(); 3] };
     let status = client.export(large).await.unwrap_err();
     assert_eq!((status.code(), status.get_details_retry_info().is_some()), (Code::ResourceExhausted, false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_is_taken_like_protobuf_and_answered_in_json() {
+    let agent = Agent::start("http://127.0.0.1:9", "[http]\nmax_push_size = \"64KiB\"\n").unwrap();
+    let send = async |body: Vec<u8>, encoding: &str| {
+        let request = reqwest::Client::new().post(format!("{}/v1/metrics", agent.url));
+        let request =
+            request.header("content-type", "application/json; charset=utf-8").header("content-encoding", encoding);
+        let answer = request.body(body).send().await.unwrap();
+        assert_eq!(answer.headers()["content-type"], "application/json");
+        (answer.status().as_u16(), answer.json::<serde_json::Value>().await.unwrap())
+    };
+    let time = now() * SECOND;
+    let total = |count: u64| {
+        let point = json!({
+            "startTimeUnixNano": (time - SECOND).to_string(), "timeUnixNano": time.to_string(), "count": count.to_string(),
+            "bucketCounts": [count, "0"], "explicitBounds": [0.1],
+        });
+        let histogram = json!({"aggregationTemporality": 2, "dataPoints": [point]});
+        let metric = json!({"name": "http.server.request.duration", "unit": "s", "histogram": histogram});
+        json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).to_string().into_bytes()
+    };
+    assert_eq!(send(total(3), "identity").await, (200, json!({})));
+    let compressed = zstd::encode_all(total(3).as_slice(), 3).unwrap();
+    assert_eq!(send(compressed, "zstd").await, (200, json!({})));
+    let conflict = json!({
+        "partialSuccess": {"rejectedDataPoints": "1", "errorMessage": "refused: 1 points that contradict others of the same time"},
+    });
+    assert_eq!(send(total(4), "identity").await, (200, conflict));
+    let (status, told) = send(br#"{"resourceMetrics": [{"scopeMetrics": 7}]}"#.to_vec(), "identity").await;
+    let message = told["message"].as_str().unwrap();
+    assert_eq!((status, &told["code"]), (400, &json!(Code::InvalidArgument as i32)));
+    assert!(message.contains("resourceMetrics[0].scopeMetrics: got 7, expected a list"), "{message}");
+    // Three bytes each, and hundreds in memory: as much as is never allowed; and more than a body may have.
+    let points = format!(
+        r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{{"gauge":{{"dataPoints":[{}{{}}]}}}}]}}]}}]}}"#,
+        "{},".repeat(20_000)
+    );
+    for body in [points.into_bytes(), vec![b' '; 65 << 10]] {
+        let (status, told) = send(body, "identity").await;
+        assert_eq!((status, &told["code"]), (413, &json!(Code::ResourceExhausted as i32)), "{told}");
+    }
 }

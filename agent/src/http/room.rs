@@ -17,6 +17,11 @@ pub const FULL: &str = "there is no room for it beside what is at work, expected
 /// What is taken of a [`Room`].
 pub type Part = OwnedSemaphorePermit;
 
+/// How many bytes a part is, whole permits.
+pub fn held(part: &Part) -> usize {
+    part.num_permits() * KIB
+}
+
 /// The memory; clones share it.
 #[derive(Clone, Debug)]
 pub struct Room {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use contador_schemas::names;
+use contador_schemas::runs::Untold;
 use contador_schemas::series::SERIES_NAMESPACE;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -23,6 +24,8 @@ pub struct Counted {
     pub rejected: BTreeMap<Reason, u64>,
     /// First points of series, which count from now on.
     pub base_lines: u64,
+    /// Points of which it can't be told what came since the ones before, by reason.
+    pub untold: BTreeMap<Untold, u64>,
 }
 
 /// Turns the points of cumulative histograms into increases, and says of each resource that names no host that it is on this
@@ -31,19 +34,21 @@ pub fn convert(request: &mut ExportMetricsServiceRequest, node: &str, memory: &m
     let mut counted = Counted::default();
     for resource_metrics in &mut request.resource_metrics {
         let resource = resource_metrics.resource.get_or_insert_default();
+        // Of the sender's attributes alone: a node that is renamed goes on with its totals.
+        let mut whose = vec![encoded(&resource.attributes)];
         if !resource.attributes.iter().any(|attribute| attribute.key == names::HOST_NAME) {
             resource.attributes.push(text(names::HOST_NAME, node));
+            // Journals had the node's name in it.
+            whose.push(encoded(&resource.attributes));
         }
-        let mut whose = Vec::new();
-        put(&mut whose, &resource.attributes);
         for scope_metrics in &mut resource_metrics.scope_metrics {
             let scope = scope_metrics.scope.as_ref().map_or("", |scope| scope.name.as_str());
             for metric in &mut scope_metrics.metrics {
-                let mut name = whose.clone();
+                let mut names = whose.clone();
                 for part in [scope, &metric.name, &metric.unit] {
-                    put_bytes(&mut name, part.as_bytes());
+                    names.iter_mut().for_each(|name| put_bytes(name, part.as_bytes()));
                 }
-                let mut series = Points { memory, counted: &mut counted, name, now };
+                let mut series = Points { memory, counted: &mut counted, names, now };
                 match &mut metric.data {
                     Some(Data::Histogram(histogram)) if is_cumulative(histogram.aggregation_temporality) => {
                         histogram.aggregation_temporality = AggregationTemporality::Delta as i32;
@@ -76,20 +81,34 @@ fn is_cumulative(temporality: i32) -> bool {
 struct Points<'a> {
     memory: &'a mut Memory,
     counted: &'a mut Counted,
-    /// What names the metric.
-    name: Vec<u8>,
+    /// What names the metric; after that, what named it in former journals.
+    names: Vec<Vec<u8>>,
     now: u64,
 }
 
 impl Points<'_> {
+    /// The key of the series that has these attributes, under which the memory has it when it knows it.
+    fn key(&mut self, attributes: &[KeyValue]) -> Uuid {
+        let attributes = encoded(attributes);
+        let mut keys = self.names.iter().map(|name| {
+            let whole = [name.as_slice(), &attributes].concat();
+            Uuid::new_v5(&SERIES_NAMESPACE, &whole)
+        });
+        let key = keys.next().unwrap_or_default();
+        if !self.memory.knows(key)
+            && let Some(former) = keys.next()
+        {
+            self.memory.rename(former, key);
+        }
+        key
+    }
+
     /// Has each point be what it adds; those that add nothing go.
     fn each<P: Point>(&mut self, points: &mut Vec<P>) {
         // Of one series, in the order of time.
         points.sort_by_key(Point::time);
         points.retain_mut(|point| {
-            let mut key = self.name.clone();
-            put(&mut key, point.attributes());
-            let key = Uuid::new_v5(&SERIES_NAMESPACE, &key);
+            let key = self.key(point.attributes());
             let taken = match point.total() {
                 Ok(Some(total)) => self.memory.take(key, total, self.now),
                 Ok(None) => return false,
@@ -100,6 +119,10 @@ impl Points<'_> {
                 Ok(Taken::Nothing) => false,
                 Ok(Taken::BaseLine) => {
                     self.counted.base_lines += 1;
+                    false
+                }
+                Ok(Taken::Untold(why)) => {
+                    *self.counted.untold.entry(why).or_default() += 1;
                     false
                 }
                 Err(reason) => {
@@ -152,13 +175,14 @@ point! { HistogramDataPoint Explicit explicit }
 point! { ExponentialHistogramDataPoint Exponential exponential }
 
 /// Attributes in the order of their names, so that their order does not matter.
-fn put(key: &mut Vec<u8>, attributes: &[KeyValue]) {
+fn encoded(attributes: &[KeyValue]) -> Vec<u8> {
     let mut encoded: Vec<Vec<u8>> = attributes.iter().map(prost::Message::encode_to_vec).collect();
     encoded.sort_unstable();
-    key.extend((encoded.len() as u64).to_le_bytes());
+    let mut bytes = (encoded.len() as u64).to_le_bytes().to_vec();
     for attribute in encoded {
-        put_bytes(key, &attribute);
+        put_bytes(&mut bytes, &attribute);
     }
+    bytes
 }
 
 fn put_bytes(key: &mut Vec<u8>, bytes: &[u8]) {

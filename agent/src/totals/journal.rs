@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use contador_schemas::runs::{self, Runs};
 use opentelemetry_proto::tonic::metrics::v1::{ExponentialHistogramDataPoint, HistogramDataPoint};
 use prost::Message;
 use uuid::Uuid;
@@ -62,12 +63,28 @@ pub struct Entry {
     explicit_before: Option<HistogramDataPoint>,
     #[prost(message, optional, tag = "6")]
     exponential_before: Option<ExponentialHistogramDataPoint>,
+    #[prost(message, repeated, tag = "7")]
+    ended: Vec<Ended>,
+    /// Which keys it has: 0 of those that may have the node's name in them.
+    #[prost(uint32, tag = "8")]
+    pub(super) keys: u32,
+}
+
+/// A run that has ended.
+#[derive(Clone, PartialEq, Message)]
+struct Ended {
+    #[prost(sfixed64, tag = "1")]
+    start: i64,
+    #[prost(sfixed64, tag = "2")]
+    time: i64,
 }
 
 impl Entry {
     /// Of this series.
     pub fn of(key: Uuid, series: &Series) -> Self {
-        let mut entry = Self { key: key.as_bytes().to_vec(), received: series.received, ..Self::default() };
+        let ended = series.runs.ended().iter().map(|&runs::Ended { start, time }| Ended { start, time }).collect();
+        let (key, received, keys) = (key.as_bytes().to_vec(), series.received, u32::from(!series.former));
+        let mut entry = Self { key, received, ended, keys, ..Self::default() };
         match &series.last {
             Total::Explicit(point) => entry.explicit = Some(point.clone()),
             Total::Exponential(point) => entry.exponential = Some(point.clone()),
@@ -88,7 +105,10 @@ impl Entry {
         };
         let last = total(&self.explicit, &self.exponential)?;
         let before = total(&self.explicit_before, &self.exponential_before);
-        Some((Uuid::from_slice(&self.key).ok()?, Series { before, last, received: self.received }))
+        let ended = self.ended.iter().map(|&Ended { start, time }| runs::Ended { start, time });
+        let runs = Runs::new(ended.collect());
+        let series = Series { before, last, runs, received: self.received, former: self.keys == 0 };
+        Some((Uuid::from_slice(&self.key).ok()?, series))
     }
 }
 

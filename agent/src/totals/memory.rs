@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use contador_schemas::runs::{Place, Runs, Untold};
 use uuid::Uuid;
 
 use super::journal::{Entry, Frame, Journal};
@@ -24,8 +25,21 @@ pub enum Taken {
     Increase(Box<Total>, bool),
     /// Nothing.
     Nothing,
-    /// It is the first of its series: what comes after it counts.
+    /// It is the first of its series, or of a run whose start was not seen: what comes after it counts.
     BaseLine,
+    /// It can't be told: what comes after it counts.
+    Untold(Untold),
+}
+
+impl Taken {
+    /// What a `later` total adds to an `earlier` one.
+    fn between(earlier: &Total, later: &Total) -> Self {
+        match later.since(earlier) {
+            Ok(Some((increase, reset))) => Self::Increase(Box::new(increase), reset),
+            Ok(None) => Self::Nothing,
+            Err(why) => Self::Untold(why),
+        }
+    }
 }
 
 /// The last two totals of a series.
@@ -35,14 +49,19 @@ pub struct Series {
     pub before: Option<Total>,
     /// The last one.
     pub last: Total,
+    /// Which runs it has ended.
+    pub runs: Runs,
     /// When it was received, in an order.
     pub received: u64,
+    /// Whether its key may have the node's name in it: it is of a former journal, and nothing came of it since.
+    pub former: bool,
 }
 
 impl Series {
     /// Bytes that it takes, about.
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.last.bytes() + self.before.as_ref().map_or(0, Total::bytes)
+        let ended = size_of_val(self.runs.ended());
+        size_of::<Self>() + self.last.bytes() + self.before.as_ref().map_or(0, Total::bytes) + ended
     }
 }
 
@@ -114,8 +133,27 @@ impl Memory {
         old
     }
 
+    /// Whether there is a series of this key.
+    pub fn knows(&self, key: Uuid) -> bool {
+        self.series.contains_key(&key)
+    }
+
+    /// Has the series of the key `former`, when it is of a former journal, be known by this `key`.
+    pub fn rename(&mut self, former: Uuid, key: Uuid) {
+        if self.series.get(&former).is_none_or(|series| !series.former) {
+            return;
+        }
+        if let Some(old) = self.put(former, None) {
+            self.put(key, Some(Series { former: false, ..old.clone() }));
+            self.changed.entry(former).or_insert(Some(old));
+            self.changed.entry(key).or_insert(None);
+        }
+    }
+
     /// Takes a total of the series `key`, received at `now`, Unix nanoseconds. The first one counts from its start only when that
     /// was watched, by this host's clock and by the sender's.
+    ///
+    /// A point of a run that seems older is refused until [`Runs::place`] has it take over.
     ///
     /// # Errors
     /// [`Reason`]; nothing has changed then.
@@ -124,31 +162,36 @@ impl Memory {
         if total.time() > now.saturating_add(MOST_AHEAD_NS) {
             return Err(Reason::Time);
         }
-        let Some(Series { before, last, .. }) = self.series.get(&key) else {
-            let watched = total.start().filter(|start| {
-                let run = total.time() - start;
-                *start >= self.since && run > 0 && run <= now.saturating_sub(self.since)
-            });
-            let before = watched.map(|start| total.zero(start));
+        let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        let Some(Series { before, last, runs, .. }) = self.series.get_mut(&key) else {
+            let watched = total.span().watched(signed(self.since), signed(now.saturating_sub(self.since)));
+            let before = watched.map(|start| total.zero(start.cast_unsigned()));
             let taken = match &before {
                 None => Taken::BaseLine,
-                Some(zero) => {
-                    total.since(zero).map_or(Taken::Nothing, |(total, _)| Taken::Increase(Box::new(total), false))
-                }
+                Some(zero) => Taken::between(zero, &total),
             };
-            self.change(key, before, total);
+            self.change(key, before, total, Runs::default());
             return Ok(taken);
         };
-        if total.start().zip(last.start()).is_some_and(|(now, before)| now < before) {
-            return Err(Reason::OutOfOrder);
-        }
-        let between = |earlier: &Total, later: &Total| {
-            later.since(earlier).map_or(Taken::Nothing, |(increase, reset)| Taken::Increase(Box::new(increase), reset))
+        let place = runs.place(total.span(), last.span(), signed(now));
+        let follow = || {
+            let mut runs = runs.clone();
+            runs.follow(total.span(), last.span());
+            runs
         };
+        match place {
+            Place::Follows => {}
+            Place::Refused => return Err(Reason::OutOfOrder),
+            Place::TakesOver => {
+                let runs = follow();
+                self.change(key, None, total, runs);
+                return Ok(Taken::BaseLine);
+            }
+        }
         if total.time() > last.time() {
-            let taken = between(last, &total);
+            let (taken, runs) = (Taken::between(last, &total), follow());
             let last = last.clone();
-            self.change(key, Some(last), total);
+            self.change(key, Some(last), total, runs);
             return Ok(taken);
         }
         if total.time() == last.time() {
@@ -156,15 +199,15 @@ impl Memory {
                 return Err(Reason::Conflicting);
             }
             // The same row again, in case the answer was lost.
-            return Ok(before.as_ref().map_or(Taken::Nothing, |before| between(before, last)));
+            return Ok(before.as_ref().map_or(Taken::Nothing, |before| Taken::between(before, last)));
         }
         let later = before.as_ref().filter(|before| before.time() >= total.time()).unwrap_or(last);
         if later.contains(&total) { Ok(Taken::Nothing) } else { Err(Reason::OutOfOrder) }
     }
 
-    fn change(&mut self, key: Uuid, before: Option<Total>, last: Total) {
+    fn change(&mut self, key: Uuid, before: Option<Total>, last: Total, runs: Runs) {
         self.receipts += 1;
-        let old = self.put(key, Some(Series { before, last, received: self.receipts }));
+        let old = self.put(key, Some(Series { before, last, runs, received: self.receipts, former: false }));
         self.changed.entry(key).or_insert(old);
         self.forget();
     }

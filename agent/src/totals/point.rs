@@ -1,12 +1,10 @@
 //! One running total of a histogram, and what came between two of them.
 
 use contador_schemas::cells::{Cells, CellsError, Exponential};
-use contador_schemas::running::{Buckets, Since};
+use contador_schemas::running::Buckets;
+use contador_schemas::runs::{Came, Span, Untold};
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets as Positive;
 use opentelemetry_proto::tonic::metrics::v1::{DataPointFlags, ExponentialHistogramDataPoint, HistogramDataPoint};
-
-/// How much earlier than the last point of the run before, by another clock, a run may seem to start.
-const CLOCK_SLACK_NS: u64 = 5_000_000_000;
 
 /// Why a point is not taken.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -108,6 +106,12 @@ impl Total {
         (start > 0).then_some(start)
     }
 
+    /// Since when, and until when, it counts: [`check`] has both fit.
+    pub fn span(&self) -> Span {
+        let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        Span { start: self.start().map(signed), time: signed(self.time()) }
+    }
+
     /// How many values it counts.
     pub fn count(&self) -> u64 {
         match self {
@@ -186,41 +190,36 @@ impl Total {
         zero
     }
 
-    /// What came after `earlier`, and whether the source began again; `None` when nothing came, or when it can't be told.
-    /// A source that began again counts from 0: its new total is the increase.
-    pub fn since(&self, earlier: &Self) -> Option<(Self, bool)> {
-        let since = match (earlier.start(), self.start()) {
-            // Two runs that overlap are two sources that nothing tells apart: only what comes from now on can be told.
-            (Some(before), Some(now)) if now != before && now + CLOCK_SLACK_NS < earlier.time() => Since::Relaid,
-            (Some(before), Some(now)) if now != before => Since::Fell,
-            (None, Some(now)) if now >= earlier.time() => Since::Fell,
-            _ => self.buckets().since(&earlier.buckets()),
-        };
-        let (increase, reset) = match since {
-            Since::Increase(buckets) => {
+    /// What came after `earlier`, and whether the source began again; `None` when nothing came. A source that began again
+    /// counts from 0: its new total is the increase.
+    ///
+    /// # Errors
+    /// [`Untold`]
+    pub fn since(&self, earlier: &Self) -> Result<Option<(Self, bool)>, Untold> {
+        let (increase, reset) = match self.came_after(earlier) {
+            Came::Increase(buckets) => {
                 let sum = self.sum().zip(earlier.sum()).map(|(now, before)| now - before);
                 // A sum may have been read before its counts, and may have few digits. What came is sent without it then: the
                 // collector would refuse what can't add up.
                 let sum = sum.filter(|sum| cells(&buckets).is_ok_and(|cells| cells.can_add_up_to(*sum)));
                 (self.with(buckets, earlier.time(), sum), false)
             }
-            Since::Fell => {
-                let start = self.start().unwrap_or_default().max(earlier.time()).min(self.time());
-                (self.with(self.buckets(), start, self.sum()), true)
+            Came::Reset => {
+                let start = self.span().came_since(earlier.span(), true);
+                (self.with(self.buckets(), start.cast_unsigned(), self.sum()), true)
             }
-            Since::Relaid => return None,
+            Came::Untold(why) => return Err(why),
         };
-        (increase.count() > 0).then_some((increase, reset))
+        Ok((increase.count() > 0).then_some((increase, reset)))
     }
 
-    /// Whether this tells all that `earlier` does: the same run, no count lower.
+    /// Whether this tells all that `earlier` does.
     pub fn contains(&self, earlier: &Self) -> bool {
-        let same_run = match (earlier.start(), self.start()) {
-            (Some(before), Some(now)) => before == now,
-            (None, Some(now)) => now < earlier.time(),
-            _ => true,
-        };
-        same_run && matches!(self.buckets().since(&earlier.buckets()), Since::Increase(_))
+        self.came_after(earlier).contains_the_earlier()
+    }
+
+    fn came_after(&self, earlier: &Self) -> Came {
+        self.span().after(earlier.span()).and(|| self.buckets().since(&earlier.buckets()))
     }
 }
 

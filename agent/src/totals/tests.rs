@@ -1,6 +1,7 @@
 //! What services send, killed agents, and full spools.
 
 use contador_schemas::names;
+use contador_schemas::runs::Untold;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint,
@@ -17,6 +18,8 @@ use crate::outbox::SpoolLimits;
 use crate::outbox::encode::points::text;
 use crate::outbox::spool::Lane;
 use crate::telemetry::Telemetry;
+
+mod runs;
 
 const SECOND: u64 = 1_000_000_000;
 const T: u64 = 1_790_000_000 * SECOND;
@@ -115,8 +118,14 @@ fn totals_become_what_came_since_the_last_one() {
         assert_eq!((rows, counted.rejected), (vec![], [(reason, 1)].into()));
     }
     // Other bounds can't be compared.
-    assert_eq!(converted(&mut memory, vec![point(T + 5, T + 30, &[8, 9, 9])]).0, []);
+    let (rows, counted) = converted(&mut memory, vec![point(T + 5, T + 30, &[8, 9, 9])]);
+    assert_eq!((rows, counted.untold), (vec![], [(Untold::Buckets, 1)].into()));
     assert_eq!(converted(&mut memory, vec![point(T + 5, T + 31, &[8, 9, 10])]).0, [(30, 31, vec![0, 0, 1], false)]);
+    // Nor can runs that overlap.
+    let (time, later) = (T + 40 * SECOND, T + 20 * SECOND);
+    converted(&mut memory, vec![point(T + 5, time, &[8, 9, 10])]);
+    let (rows, counted) = converted(&mut memory, vec![point(later, time + 1, &[8, 9, 10])]);
+    assert_eq!((rows, counted.untold, counted.base_lines), (vec![], [(Untold::Overlap, 1)].into(), 0));
 }
 
 #[test]
@@ -183,7 +192,7 @@ fn a_sum_that_can_not_be_costs_no_count() {
     };
     let increase = |before: f64, after: f64| {
         let (earlier, later) = (total(T + 1, &[1, 0, 0], before), total(T + 2, &[1, 2, 0], after));
-        let (Total::Explicit(increase), false) = later.since(&earlier).unwrap() else { panic!("an increase") };
+        let (Total::Explicit(increase), false) = later.since(&earlier).unwrap().unwrap() else { panic!("an increase") };
         (increase.count, increase.sum)
     };
     // Two values in (1, 2] add up to more than 2 and no more than 4.

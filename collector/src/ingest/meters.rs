@@ -1,5 +1,6 @@
 //! What the ingest counts: for `/metrics`, and for an OTLP endpoint when one is configured.
 
+use contador_schemas::runs::Untold;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram as OtelHistogram, Meter};
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
@@ -16,6 +17,7 @@ pub struct Meters {
     failed: IntCounterVec,
     dead: IntCounterVec,
     base_lines: IntCounter,
+    untold: IntCounterVec,
     evicted: IntCounter,
     seconds: HistogramVec,
     gauges: IntGaugeVec,
@@ -75,6 +77,11 @@ impl Meters {
                 "contador_ingest_cumulative_base_lines_total",
                 "First points of running totals that could not be counted from their start.",
             )?,
+            untold: counter(
+                "contador_ingest_cumulative_dropped_total",
+                "Points of running totals that can't be compared with the ones before, by reason: counting begins anew with them.",
+                "reason",
+            )?,
             evicted: single(
                 "contador_ingest_cumulative_evicted_total",
                 "Running totals that were forgotten since there were more than the configured series; they are read again when they come back.",
@@ -131,6 +138,11 @@ impl Meters {
     pub fn running_totals(&self, base_lines: u64, evicted: u64) {
         self.base_lines.inc_by(base_lines);
         self.evicted.inc_by(evicted);
+    }
+
+    /// Points of running totals of which it can't be told what came since the ones before.
+    pub fn untold(&self, reason: Untold, points: u64) {
+        self.untold.with_label_values(&[reason.name()]).inc_by(points);
     }
 
     /// The present value of a state, such as `store_up`.

@@ -201,6 +201,10 @@ impl Pipeline {
             rows.totals = work.records();
             self.totals.sign(&mut rows.totals, now());
             self.meters.running_totals(work.base_lines, self.memory.evicted());
+            for (reason, points) in &work.untold {
+                self.meters.untold(*reason, *points);
+                tracing::info!(reason = reason.name(), points, "running totals that begin anew");
+            }
             self.meters.state("cumulative_series", self.memory.len());
         }
         let mut dead = self.write(rows).await?;

@@ -1,4 +1,4 @@
-//! One outcome, in both protocols
+//! One outcome, in both protocols, and by HTTP in the language of the request
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc-response>, <https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>).
 
 use std::time::Duration;
@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use contador_schemas::otlp::json::answer as json;
 use http_body_util::{BodyExt as _, Full};
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use prost::Message as _;
@@ -14,12 +15,13 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::Fault;
+use super::message::Media;
 use crate::totals::deltas::Counted;
 
 /// When a request that can't be kept now may come again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-fn success(counted: &Counted) -> Vec<u8> {
+fn success(counted: &Counted) -> ExportMetricsServiceResponse {
     let points: u64 = counted.rejected.values().sum();
     let partial_success = (points > 0).then(|| {
         let reasons = counted.rejected.iter().map(|(reason, points)| format!("{points} {}", reason.words()));
@@ -28,17 +30,21 @@ fn success(counted: &Counted) -> Vec<u8> {
             error_message: format!("refused: {}", reasons.collect::<Vec<_>>().join(", ")),
         }
     });
-    ExportMetricsServiceResponse { partial_success }.encode_to_vec()
+    ExportMetricsServiceResponse { partial_success }
 }
 
-fn protobuf(code: StatusCode, body: Vec<u8>) -> Response {
-    (code, [(header::CONTENT_TYPE, "application/x-protobuf")], body).into_response()
+fn of(media: Media, code: StatusCode, body: Vec<u8>) -> Response {
+    let content_type = match media {
+        Media::Protobuf => "application/x-protobuf",
+        Media::Json => "application/json",
+    };
+    (code, [(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
 /// The answer to a `POST`.
-pub fn by_http(taken: Result<Counted, Fault>) -> Response {
+pub fn by_http(media: Media, taken: Result<Counted, Fault>) -> Response {
     let fault = match taken {
-        Ok(counted) => return protobuf(StatusCode::OK, success(&counted)),
+        Ok(counted) => return of(media, StatusCode::OK, told(media, &success(&counted))),
         Err(fault) => fault,
     };
     let (code, grpc) = match &fault {
@@ -48,18 +54,32 @@ pub fn by_http(taken: Result<Counted, Fault>) -> Response {
         Fault::Overloaded(_) => (StatusCode::TOO_MANY_REQUESTS, Code::ResourceExhausted),
         Fault::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
     };
-    let status = tonic_types::Status { code: grpc as i32, message: fault.to_string(), details: Vec::new() };
-    let mut response = protobuf(code, status.encode_to_vec());
+    let (grpc, message) = (grpc as i32, fault.to_string());
+    let status = match media {
+        Media::Protobuf => tonic_types::Status { code: grpc, message, details: Vec::new() }.encode_to_vec(),
+        Media::Json => json::failure(grpc, &message),
+    };
+    let mut response = of(media, code, status);
     if matches!(fault, Fault::Overloaded(_) | Fault::Unavailable(_)) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()));
     }
     response
 }
 
+fn told(media: Media, response: &ExportMetricsServiceResponse) -> Vec<u8> {
+    match media {
+        Media::Protobuf => response.encode_to_vec(),
+        Media::Json => {
+            let partial = response.partial_success.as_ref();
+            json::success(partial.map(|partial| (partial.rejected_data_points, partial.error_message.as_str())))
+        }
+    }
+}
+
 /// The answer to a call.
 pub fn by_grpc(taken: Result<Counted, Fault>) -> Response {
     let fault = match taken {
-        Ok(counted) => return message(&success(&counted)),
+        Ok(counted) => return message(&success(&counted).encode_to_vec()),
         Err(fault) => fault,
     };
     let text = fault.to_string();

@@ -1,5 +1,7 @@
 //! How much memory a request can take, told from its bytes before anything is made of them: two bytes of protobuf can be a whole
-//! data point.
+//! data point. [`contador_schemas::otlp::tags`] goes through them; what each part can take here is said below.
+
+use contador_schemas::otlp::tags::{Kind, Plain, Weigh, weigh};
 
 /// Bytes that a point, or what holds points, can take: decoded, in a vector that doubles as it grows, and remembered as a total.
 const MESSAGE: usize = 1 << 10;
@@ -16,124 +18,36 @@ const VALUE: usize = 64;
 /// Bytes that one byte can take: a number of 64 bits, decoded, in such a vector, and remembered.
 const BYTE: usize = 32;
 
-/// Deepest nesting; prost has the same limit.
-const DEEPEST: u32 = 100;
+/// What messages and their fields take, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bytes(usize);
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Request,
-    ResourceMetrics,
-    Resource,
-    ScopeMetrics,
-    Scope,
-    Metric,
-    Numbers,
-    Histograms,
-    Exponentials,
-    Summaries,
-    NumberPoint,
-    HistogramPoint,
-    ExponentialPoint,
-    SummaryPoint,
-    Exemplar,
-    KeyValue,
-    AnyValue,
-    Array,
-    Pairs,
-    /// Has no message in it.
-    Plain,
-}
+impl Weigh for Bytes {
+    fn of(kind: Kind) -> Self {
+        Self(match kind {
+            Kind::KeyValue => ATTRIBUTE,
+            Kind::AnyValue | Kind::Array | Kind::Pairs => VALUE,
+            Kind::EntityRef | Kind::Quantile | Kind::Buckets | Kind::Exemplar => PART,
+            _ => MESSAGE,
+        })
+    }
 
-/// The message in the field `number` (<https://github.com/open-telemetry/opentelemetry-proto>); `None` for what is none.
-fn inner(kind: Kind, number: u64) -> Option<Kind> {
-    Some(match (kind, number) {
-        (Kind::Request, 1) => Kind::ResourceMetrics,
-        (Kind::ResourceMetrics, 1) => Kind::Resource,
-        (Kind::ResourceMetrics, 2) => Kind::ScopeMetrics,
-        (Kind::ScopeMetrics, 1) => Kind::Scope,
-        (Kind::ScopeMetrics, 2) => Kind::Metric,
-        (Kind::Metric, 5 | 7) => Kind::Numbers,
-        (Kind::Metric, 9) => Kind::Histograms,
-        (Kind::Metric, 10) => Kind::Exponentials,
-        (Kind::Metric, 11) => Kind::Summaries,
-        (Kind::Numbers, 1) => Kind::NumberPoint,
-        (Kind::Histograms, 1) => Kind::HistogramPoint,
-        (Kind::Exponentials, 1) => Kind::ExponentialPoint,
-        (Kind::Summaries, 1) => Kind::SummaryPoint,
-        (Kind::NumberPoint, 5) | (Kind::HistogramPoint, 8) | (Kind::ExponentialPoint, 11) => Kind::Exemplar,
-        (Kind::Resource, 1)
-        | (Kind::Scope, 3)
-        | (Kind::Metric, 12)
-        | (Kind::NumberPoint | Kind::SummaryPoint | Kind::Exemplar, 7)
-        | (Kind::HistogramPoint, 9)
-        | (Kind::ExponentialPoint | Kind::Pairs, 1) => Kind::KeyValue,
-        (Kind::KeyValue, 2) | (Kind::Array, 1) => Kind::AnyValue,
-        (Kind::AnyValue, 5) => Kind::Array,
-        (Kind::AnyValue, 6) => Kind::Pairs,
-        (Kind::Resource, 3) | (Kind::SummaryPoint, 6) | (Kind::ExponentialPoint, 8 | 9) => Kind::Plain,
-        _ => return None,
-    })
+    fn add(&mut self, inner: Self) {
+        self.0 = self.0.saturating_add(inner.0);
+    }
+
+    fn plain(&mut self, plain: Plain) {
+        // A text of an entity is one of many.
+        self.0 += if plain.bytes.is_some() { VALUE } else { 0 };
+    }
+
+    fn end(&mut self, _: Kind) {}
 }
 
 /// Bytes that the request `body` can take; `None` when it is no protobuf message.
 pub fn of(body: &[u8]) -> Option<usize> {
-    Some(messages(Kind::Request, body, 0)?.saturating_add(body.len().saturating_mul(BYTE)))
-}
-
-impl Kind {
-    fn bytes(self) -> usize {
-        match self {
-            Self::KeyValue => ATTRIBUTE,
-            Self::AnyValue | Self::Array | Self::Pairs => VALUE,
-            Self::Plain | Self::Exemplar => PART,
-            _ => MESSAGE,
-        }
-    }
-}
-
-/// Bytes that a message and those in it can take.
-fn messages(kind: Kind, mut body: &[u8], depth: u32) -> Option<usize> {
-    if depth > DEEPEST {
-        return None;
-    }
-    let mut bytes = kind.bytes();
-    while !body.is_empty() {
-        let tag = varint(&mut body)?;
-        match tag & 7 {
-            0 => _ = varint(&mut body)?,
-            1 => _ = take(&mut body, 8)?,
-            2 => {
-                let length = usize::try_from(varint(&mut body)?).ok()?;
-                let content = take(&mut body, length)?;
-                bytes += match inner(kind, tag >> 3) {
-                    Some(kind) => messages(kind, content, depth + 1)?,
-                    // A text of an entity is one of many.
-                    None => VALUE,
-                };
-            }
-            5 => _ = take(&mut body, 4)?,
-            _ => return None,
-        }
-    }
-    Some(bytes)
-}
-
-fn take<'a>(body: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = body.split_at_checked(length)?;
-    *body = rest;
-    Some(taken)
-}
-
-fn varint(body: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..70).step_by(7) {
-        let byte = *take(body, 1)?.first()?;
-        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or_default();
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
+    let Bytes(messages) = weigh(Kind::Request, body)?;
+    Some(messages.saturating_add(body.len().saturating_mul(BYTE)))
 }
 
 #[cfg(test)]
@@ -199,6 +113,6 @@ mod tests {
             outer.extend(value);
             outer
         });
-        assert_eq!(messages(Kind::AnyValue, &nested, 0), None);
+        assert_eq!(weigh::<Bytes>(Kind::AnyValue, &nested), None);
     }
 }

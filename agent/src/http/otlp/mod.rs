@@ -1,7 +1,8 @@
-//! OTLP metrics of services on this node: `POST /v1/metrics` as protobuf, and the call `Export` of gRPC, on one port.
+//! OTLP metrics of services on this node: `POST /v1/metrics` as protobuf or JSON, and the call `Export` of gRPC, on one port.
 //!
-//! [`message`] takes the request out of either, when there is room for what it will take ([`cost`]), [`crate::totals`] has running totals be increases and keeps the request on disk,
-//! and [`answer`] says so, or that it may be sent again, or that it never will be taken.
+//! [`message`] takes the request out of either, when there is room for what it will take ([`cost`]), [`crate::totals`] has running
+//! totals be increases and keeps the request on disk, and [`answer`] says so, or that it may be sent again, or that it never will
+//! be taken.
 
 mod answer;
 mod cost;
@@ -64,11 +65,15 @@ impl From<TotalsError> for Fault {
 
 /// `POST /v1/metrics`
 pub async fn by_http(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
-    let taken = match message::of_http(&headers, body, &shared).await {
+    let (media, message) = match message::media(&headers) {
+        Ok(media) => (media, message::of_http(media, &headers, body, &shared).await),
+        Err(fault) => (message::Media::Protobuf, Err(fault)),
+    };
+    let taken = match message {
         Ok(request) => keep(&shared, request).await,
         Err(fault) => Err(fault),
     };
-    answer::by_http(counted(&shared, taken))
+    answer::by_http(media, counted(&shared, taken))
 }
 
 /// `Export`
@@ -92,6 +97,10 @@ fn counted(shared: &Shared, taken: Result<Counted, Fault>) -> Result<Counted, Fa
     if let Ok(counted) = &taken {
         shared.telemetry.base_lines.inc_by(counted.base_lines);
         shared.telemetry.refused_points.inc_by(counted.rejected.values().sum());
+        for (reason, points) in &counted.untold {
+            shared.telemetry.otlp_dropped.with_label_values(&[reason.name()]).inc_by(*points);
+            tracing::info!(reason = reason.name(), points, "running totals that begin anew");
+        }
     }
     taken
 }

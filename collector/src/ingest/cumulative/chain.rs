@@ -2,16 +2,21 @@
 //!
 //! The row of a point is what came since the point before it, so rows depend on which points are known. Rules:
 //!
-//! - Up to the *acknowledged* point, rows are known to be stored. Those of later points are written by whoever works on the
-//!   total next: the same rows again, or other ones in their places, since a row's key has the point's time.
+//! - Up to the *acknowledged* point, rows are known to be stored, but for those of `odd` links. All others are written by
+//!   whoever works on the total next: the same rows again, or other ones in their places, since a row's key has the point's
+//!   time.
 //! - What two collectors know is put together by [`Chain::merge`]. A point that only one of them knew of gets its place;
 //!   the rows of it and of the point after it are written then, even when they say that nothing came (`odd` links): somebody
 //!   may have counted from another point.
+//! - A run that seems older than the last point is refused until [`Runs::place`] has it take over. A chain of a new *epoch*
+//!   begins then with its point, whatever the times before were: of two epochs, the later one is what is known.
 //! - Points stay as long as another collector may still write rows of them, so that those can be put right.
 
 use contador_schemas::rows::Latency;
+use contador_schemas::runs::{Place, Runs, Untold};
 
-use super::increase::{between, contains, nothing, zero};
+use super::increase::{Between, between, contains, nothing, span, zero};
+use super::store::STALLED;
 use super::watch::Watch;
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::Identity;
@@ -20,8 +25,8 @@ use crate::ingest::decode::reject::Reason;
 /// Most points of a chain that are not acknowledged; further ones are asked for again when those are written.
 pub(super) const LONGEST_CHAIN: usize = 64;
 
-/// Most acknowledged points that are kept since others may work on them.
-const MOST_KEPT: usize = 16;
+/// Acknowledged points that are kept while others may work on them, however many bytes they take.
+const LEAST_KEPT: usize = 16;
 
 /// A point, and what is known of its row.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +34,13 @@ pub(super) struct Link {
     pub(super) reading: Reading,
     /// Whether a row of it may be stored that counts from another point.
     pub(super) odd: bool,
+}
+
+impl Link {
+    /// Bytes that it takes in memory.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.reading.buckets.bytes()
+    }
 }
 
 /// Points of one running total, in ascending order of time.
@@ -39,7 +51,26 @@ pub(super) struct Chain {
     pub(super) acknowledged: usize,
     /// Whether the first point is where counting began; otherwise others came before it.
     pub(super) whole: bool,
+    /// How often a run that seemed older has taken over.
+    pub(super) epoch: u32,
+    /// Which runs have ended.
+    pub(super) runs: Runs,
 }
+
+/// What became of a point that is taken.
+#[derive(Debug, PartialEq)]
+pub(super) enum Taken {
+    /// It was known, or what it counts was.
+    Known,
+    /// It is in the chain.
+    Added,
+    /// Likewise, and it can't be told what came since the point before it.
+    Anew(Untold),
+}
+
+/// How long acknowledged points are kept at most: a collector that is slow has taken its point up to [`STALLED`] ago, and the
+/// one before that point may be older.
+const LONGEST_KEPT_NS: i64 = 2 * STALLED.as_secs().cast_signed() * 1_000_000_000;
 
 /// Why a point is not taken.
 #[derive(Debug, PartialEq)]
@@ -51,26 +82,39 @@ pub(super) enum Refused {
 }
 
 impl Chain {
-    /// Takes one point; whether it changed the chain.
-    pub(super) fn take(&mut self, identity: &Identity, reading: Reading, watch: Watch) -> Result<bool, Refused> {
+    /// Takes one point, received at `now`, Unix nanoseconds.
+    pub(super) fn take(
+        &mut self,
+        identity: &Identity,
+        reading: Reading,
+        watch: Watch,
+        now: i64,
+    ) -> Result<Taken, Refused> {
         let Some(Link { reading: last, .. }) = self.links.last() else {
             self.begin(reading, watch);
-            return Ok(true);
+            return Ok(Taken::Added);
         };
-        if reading.start.zip(last.start).is_some_and(|(now, before)| now < before) {
-            return Err(Refused::Rejected(Reason::OutOfOrder));
+        match self.runs.place(span(&reading), span(last), now) {
+            Place::Follows => {}
+            // Rows of the run before are written first, so that none of them is lost.
+            Place::TakesOver if !self.is_pending() => {
+                self.turn(reading);
+                return Ok(Taken::Added);
+            }
+            Place::TakesOver | Place::Refused => return Err(Refused::Rejected(Reason::OutOfOrder)),
         }
         if reading.time > last.time {
             if self.links.len() - 1 - self.acknowledged >= LONGEST_CHAIN {
                 return Err(Refused::Full);
             }
-            between(identity, last, &reading).map_err(Refused::Rejected)?;
+            let came = between(identity, last, &reading).map_err(Refused::Rejected)?;
+            self.runs.follow(span(&reading), span(last));
             self.links.push(Link { reading, odd: false });
-            return Ok(true);
+            return Ok(if let Between::Untold(why) = came { Taken::Anew(why) } else { Taken::Added });
         }
         match self.links.iter().find(|link| link.reading.time >= reading.time).map(|link| &link.reading) {
-            Some(known) if known.time > reading.time && contains(known, &reading) => Ok(false),
-            Some(known) if known.time == reading.time && known.buckets == reading.buckets => Ok(false),
+            Some(known) if known.time > reading.time && contains(known, &reading) => Ok(Taken::Known),
+            Some(known) if known.time == reading.time && known.buckets == reading.buckets => Ok(Taken::Known),
             Some(known) if known.time == reading.time => Err(Refused::Rejected(Reason::Conflicting)),
             _ => Err(Refused::Rejected(Reason::OutOfOrder)),
         }
@@ -85,16 +129,29 @@ impl Chain {
         (self.acknowledged, self.whole) = (0, true);
     }
 
+    /// Begins the next epoch: only what comes after `reading` counts.
+    fn turn(&mut self, reading: Reading) {
+        let mut runs = std::mem::take(&mut self.runs);
+        if let Some(Link { reading: last, .. }) = self.links.last() {
+            runs.follow(span(&reading), span(last));
+        }
+        let links = vec![Link { reading, odd: false }];
+        *self = Self { links, acknowledged: 0, whole: true, epoch: self.epoch.saturating_add(1), runs };
+    }
+
     /// Whether there is only a point from which counting begins.
     pub(super) fn is_base_line(&self) -> bool {
         self.whole && self.links.len() == 1
     }
 
-    /// The rows of all points that are not acknowledged.
+    /// The rows of all points of which they are not known to be stored.
     pub(super) fn rows(&self, identity: &Identity) -> Vec<Latency> {
-        let links = self.links.windows(2).skip(self.acknowledged).map(|pair| {
+        let links = self.links.windows(2).enumerate().map(|(at, pair)| {
             let [earlier, later] = pair else { return None };
-            let row = between(identity, &earlier.reading, &later.reading).ok().flatten();
+            if at < self.acknowledged && !later.odd {
+                return None;
+            }
+            let row = between(identity, &earlier.reading, &later.reading).ok().and_then(Between::row);
             let none = || nothing(identity, earlier.reading.time, later.reading.time).ok();
             row.or_else(|| later.odd.then(none).flatten())
         });
@@ -103,15 +160,29 @@ impl Chain {
 
     /// Whether any row is to be written.
     pub(super) fn is_pending(&self) -> bool {
-        self.acknowledged + 1 < self.links.len()
+        self.acknowledged + 1 < self.links.len() || self.first_odd().is_some()
+    }
+
+    /// The first link whose row is to be written once more.
+    fn first_odd(&self) -> Option<usize> {
+        self.links.iter().skip(1).position(|link| link.odd).map(|at| at + 1)
     }
 
     /// Says that all rows are stored. The last link stays, so that a point before it can be told from one that came in
-    /// between, and all points from the time `keep` on.
-    pub(super) fn acknowledge(&mut self, keep: Option<i64>) {
+    /// between, and all points from the time `keep` on: the last ones of them, when they take more than `most_bytes` or
+    /// [`LONGEST_KEPT_NS`].
+    pub(super) fn acknowledge(&mut self, keep: Option<i64>, most_bytes: usize) {
         self.acknowledged = self.links.len().saturating_sub(1);
         let before = |time: i64| self.links.partition_point(|link| link.reading.time < time);
-        let wanted = keep.map_or(usize::MAX, before).max(self.acknowledged.saturating_sub(MOST_KEPT));
+        let fit = self.links.iter().rev().scan(0, |bytes, link| {
+            *bytes += link.bytes();
+            (*bytes <= most_bytes).then_some(())
+        });
+        let first = self.links.len() - fit.count();
+        let oldest = self.links.last().map_or(0, |last| last.reading.time.saturating_sub(LONGEST_KEPT_NS));
+        let wanted = keep
+            .map_or(usize::MAX, |keep| before(keep.max(oldest)))
+            .max(first.min(self.acknowledged.saturating_sub(LEAST_KEPT)));
         let done = self.acknowledged.saturating_sub(1).min(wanted);
         self.links.drain(..done);
         self.acknowledged -= done;
@@ -125,9 +196,19 @@ impl Chain {
             return false;
         }
         let known: Vec<i64> = self.links.iter().map(|link| link.reading.time).collect();
+        self.runs.join(&other.runs);
+        if self.epoch > other.epoch {
+            return false;
+        }
+        if self.epoch < other.epoch {
+            other.runs.join(&self.runs);
+            *self = other;
+            return self.links.iter().any(|link| !known.contains(&link.reading.time));
+        }
         // Whoever acknowledged more knows better what was counted.
         if self.acknowledged_time() < other.acknowledged_time() {
             std::mem::swap(self, &mut other);
+            std::mem::swap(&mut self.runs, &mut other.runs);
         }
         let mut before = None;
         for link in &other.links {
@@ -145,24 +226,27 @@ impl Chain {
             // Counted, or contained in what was.
             Err(0) if !self.whole => {}
             Err(at) => {
-                let odd = link.odd || here(at) != before;
+                let odd = link.odd || here(at) != before || at <= self.acknowledged;
                 self.links.insert(at, Link { reading: link.reading.clone(), odd });
                 if let Some(next) = self.links.get_mut(at + 1) {
                     next.odd = true;
-                    self.acknowledged = self.acknowledged.min(at.saturating_sub(1));
                 }
+                self.acknowledged += usize::from(at <= self.acknowledged);
             }
             // Its row may be written, or may just be being written, from another point than here.
-            Ok(at) if at > 0 && before.is_some() && here(at) != before => {
-                self.links[at].odd = true;
-                self.acknowledged = self.acknowledged.min(at - 1);
-            }
+            Ok(at) if at > 0 && before.is_some() && here(at) != before => self.links[at].odd = true,
             Ok(_) => {}
         }
     }
 
+    /// The time of the first point from which rows may still be written.
+    pub(super) fn counts_from(&self) -> Option<i64> {
+        let first = self.first_odd().map_or(self.acknowledged, |odd| self.acknowledged.min(odd - 1));
+        self.links.get(first).map(|link| link.reading.time)
+    }
+
     /// The time up to which rows are known to be stored.
-    pub(super) fn acknowledged_time(&self) -> Option<i64> {
+    fn acknowledged_time(&self) -> Option<i64> {
         self.links.get(self.acknowledged).map(|link| link.reading.time)
     }
 }

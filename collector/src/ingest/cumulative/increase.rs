@@ -3,15 +3,46 @@
 use contador_schemas::cells::Cells;
 use contador_schemas::rows::Latency;
 use contador_schemas::running::Since;
+use contador_schemas::runs::{Came, Span, Untold};
 
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::Identity;
 use crate::ingest::decode::reject::Reason;
 
-/// How much earlier than the last point of the run before, by another clock, a run may seem to start.
-const CLOCK_SLACK_NS: i64 = 5_000_000_000;
+/// What came between two points.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Between {
+    /// This.
+    Row(Box<Latency>),
+    /// No value.
+    Nothing,
+    /// It can't be told: the later point is a new base line.
+    Untold(Untold),
+}
 
-/// The row of what came after `earlier` up to `later`; `None` when nothing came.
+impl Between {
+    /// The row, when there is one.
+    pub fn row(self) -> Option<Latency> {
+        match self {
+            Self::Row(row) => Some(*row),
+            Self::Nothing | Self::Untold(_) => None,
+        }
+    }
+}
+
+/// Since when, and until when, a reading counts.
+pub fn span(reading: &Reading) -> Span {
+    Span { start: reading.start, time: reading.time }
+}
+
+/// What came after `earlier` up to `later`.
+fn came(earlier: &Reading, later: &Reading) -> Came {
+    // A sender that now counts in another unit can't be compared.
+    let since = || if earlier.factor == later.factor { later.buckets.since(&earlier.buckets) } else { Since::Relaid };
+    span(later).after(span(earlier)).and(since)
+}
+
+/// What came after `earlier` up to `later`.
 ///
 /// A source that started again, or whose counts fell, counts from 0: its new total is the increase, and the row says
 /// `reset`. When only the layout of the buckets changed, the totals can't be compared: the later one is a new base line,
@@ -19,34 +50,25 @@ const CLOCK_SLACK_NS: i64 = 5_000_000_000;
 ///
 /// # Errors
 /// As [`Identity::row`].
-pub fn between(identity: &Identity, earlier: &Reading, later: &Reading) -> Result<Option<Latency>, Reason> {
-    let since = match (earlier.start, later.start) {
-        // A sender that now counts in another unit.
-        _ if earlier.factor != later.factor && earlier.start == later.start => Since::Relaid,
-        // Two runs that overlap are two sources that nothing tells apart: only what comes from now on can be told.
-        (Some(before), Some(now)) if now != before && now + CLOCK_SLACK_NS < earlier.time => Since::Relaid,
-        (Some(before), Some(now)) if now != before => Since::Fell,
-        (None, Some(now)) if now >= earlier.time => Since::Fell,
-        _ => later.buckets.since(&earlier.buckets),
-    };
-    let (reading, reset) = match since {
-        Since::Increase(buckets) => {
+pub fn between(identity: &Identity, earlier: &Reading, later: &Reading) -> Result<Between, Reason> {
+    let (reading, reset) = match came(earlier, later) {
+        Came::Increase(buckets) => {
             let sum = later.sum.zip(earlier.sum).map(|(now, before)| now - before);
             // By rounding, a small difference of large sums may be what the values can't add up to.
             let sum = sum.filter(|sum| *sum >= 0.0);
             // Least and greatest values of the whole run hold for a part of it too.
             (Reading { buckets, sum, ..later.clone() }, false)
         }
-        Since::Fell => (later.clone(), true),
-        Since::Relaid => return Ok(None),
+        Came::Reset => (later.clone(), true),
+        Came::Untold(why) => return Ok(Between::Untold(why)),
     };
     let cells = reading.cells()?;
     if cells.count() == 0 && !reset {
-        return Ok(None);
+        return Ok(Between::Nothing);
     }
-    let start = if reset { later.start.unwrap_or(earlier.time).max(earlier.time) } else { earlier.time };
-    let row = identity.row(start.min(later.time), later.time, &cells, reading.sum_us())?;
-    Ok(Some(Latency { reset, ..row }))
+    let start = span(later).came_since(span(earlier), reset);
+    let row = identity.row(start, later.time, &cells, reading.sum_us())?;
+    Ok(Between::Row(Box::new(Latency { reset, ..row })))
 }
 
 /// The row that says that nothing came up to `end`: in the place of one that may have said otherwise.
@@ -60,12 +82,7 @@ pub fn nothing(identity: &Identity, start: i64, end: i64) -> Result<Latency, Rea
 /// Whether `later` tells all that `earlier` does: the same run, no count lower. Otherwise what `earlier` counted would be
 /// lost if it were left out.
 pub fn contains(later: &Reading, earlier: &Reading) -> bool {
-    let same_run = match (earlier.start, later.start) {
-        (Some(before), Some(now)) => before == now,
-        (None, Some(now)) => now < earlier.time,
-        _ => true,
-    };
-    same_run && matches!(later.buckets.since(&earlier.buckets), Since::Increase(_))
+    came(earlier, later).contains_the_earlier()
 }
 
 /// The total of a source that had counted nothing before `reading.start`.
@@ -90,11 +107,10 @@ mod tests {
     #[test]
     fn a_fall_is_a_reset_and_the_new_value_is_the_increase() {
         let identity = Identity::default();
-        let row =
-            between(&identity, &explicit(&[10, 10, 0], None, T), &explicit(&[5, 0, 0], None, T + 1)).unwrap().unwrap();
-        assert_eq!((row.count, row.reset, row.start_ts, row.ts), (5, true, T, T + 1));
-        let row =
-            between(&identity, &explicit(&[5, 0, 0], None, T), &explicit(&[7, 0, 8], None, T + 1)).unwrap().unwrap();
+        let row = |earlier, later| between(&identity, &earlier, &later).unwrap().row().unwrap();
+        let reset = row(explicit(&[10, 10, 0], None, T), explicit(&[5, 0, 0], None, T + 1));
+        assert_eq!((reset.count, reset.reset, reset.start_ts, reset.ts), (5, true, T, T + 1));
+        let row = row(explicit(&[5, 0, 0], None, T), explicit(&[7, 0, 8], None, T + 1));
         assert_eq!((row.count, row.reset), (10, false));
         assert_eq!((row.lo, row.n), (vec![0.0, 2e6], vec![2, 8]));
     }
@@ -102,7 +118,8 @@ mod tests {
     #[test]
     fn another_start_is_a_reset_even_when_the_counts_rise() {
         let earlier = explicit(&[1, 0, 0], Some(T - 9), T);
-        let row = between(&Identity::default(), &earlier, &explicit(&[3, 0, 0], Some(T + 2), T + 5)).unwrap().unwrap();
+        let later = explicit(&[3, 0, 0], Some(T + 2), T + 5);
+        let row = between(&Identity::default(), &earlier, &later).unwrap().row().unwrap();
         assert_eq!((row.count, row.reset, row.start_ts), (3, true, T + 2));
     }
 
@@ -110,6 +127,16 @@ mod tests {
     fn nothing_new_is_no_row() {
         let row =
             between(&Identity::default(), &explicit(&[3, 0, 0], None, T), &explicit(&[3, 0, 0], None, T + 5)).unwrap();
-        assert_eq!(row, None);
+        assert_eq!(row, Between::Nothing);
+    }
+
+    #[test]
+    fn l9_what_can_not_be_compared_is_said() {
+        let earlier = explicit(&[3, 0, 0], None, T);
+        let milliseconds = Reading { factor: 1e3, ..explicit(&[3, 0, 4], None, T + 5) };
+        let why = |later| between(&Identity::default(), &earlier, &later);
+        assert_eq!(why(milliseconds), Ok(Between::Untold(Untold::Buckets)));
+        let other = Buckets::Explicit { bounds: vec![1.0, 3.0], counts: vec![3, 0, 4], whole: false };
+        assert_eq!(why(Reading { buckets: other, ..earlier.clone() }), Ok(Between::Untold(Untold::Buckets)));
     }
 }

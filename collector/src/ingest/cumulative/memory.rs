@@ -15,6 +15,13 @@ use super::work::Work;
 use crate::ingest::decode::latency::Running;
 use crate::ingest::decode::reject::{Reason, Rejected};
 
+/// Bytes of acknowledged points that all totals together keep while other collectors may work on them, beside the few of each
+/// that always stay.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// The most of one total, since all of it is written with each point.
+const KEPT_BYTES_EACH: usize = 64 << 10;
+
 type Slot = Arc<tokio::sync::Mutex<Chain>>;
 
 /// The chains of running totals.
@@ -66,7 +73,8 @@ impl Memory {
             by_total.entry(total.identity.total()).or_default().push(total);
         }
         self.lock().clock += 1;
-        let mut work = Work::default();
+        let kept_bytes = (KEPT_BYTES / self.len().max(by_total.len()).max(1)).min(KEPT_BYTES_EACH);
+        let mut work = Work::keeping(kept_bytes);
         for (total, mut points) in by_total {
             // Of two that contradict each other, the one that counts more comes first, whatever the order of sending.
             points.sort_by(|left, right| {

@@ -5,6 +5,7 @@
 
 use contador_schemas::rows::LatencyTotal;
 use contador_schemas::running::Buckets;
+use contador_schemas::runs::{self, Runs};
 use prost::Message;
 use uuid::Uuid;
 
@@ -20,6 +21,19 @@ struct Stored {
     acknowledged: u32,
     #[prost(bool, tag = "3")]
     whole: bool,
+    #[prost(uint32, tag = "4")]
+    epoch: u32,
+    #[prost(message, repeated, tag = "5")]
+    ended: Vec<Ended>,
+}
+
+/// A run that has ended.
+#[derive(Clone, PartialEq, Message)]
+struct Ended {
+    #[prost(sfixed64, tag = "1")]
+    start: i64,
+    #[prost(sfixed64, tag = "2")]
+    time: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -68,6 +82,8 @@ pub(super) fn row((series, source): (Uuid, Uuid), total: Uuid, chain: &Chain) ->
         points: chain.links.iter().map(point).collect(),
         acknowledged: u32::try_from(chain.acknowledged).unwrap_or_default(),
         whole: chain.whole,
+        epoch: chain.epoch,
+        ended: chain.runs.ended().iter().map(|&runs::Ended { start, time }| Ended { start, time }).collect(),
     };
     LatencyTotal {
         total,
@@ -89,7 +105,8 @@ pub(super) fn chain(row: &LatencyTotal) -> Option<Chain> {
         return None;
     }
     let links = stored.points.into_iter().map(link).collect();
-    Some(Chain { links, acknowledged, whole: stored.whole })
+    let ended = stored.ended.into_iter().map(|Ended { start, time }| runs::Ended { start, time });
+    Some(Chain { links, acknowledged, whole: stored.whole, epoch: stored.epoch, runs: Runs::new(ended.collect()) })
 }
 
 fn point(link: &Link) -> Point {

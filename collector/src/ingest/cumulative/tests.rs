@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use contador_schemas::running::Buckets;
+use contador_schemas::runs::{Ended, Runs, Untold};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -14,7 +15,10 @@ use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::{Identity, Running};
 use crate::ingest::decode::reject::{Reason, Rejected};
 
+mod clocks;
 mod crashes;
+mod late;
+mod older_runs;
 
 const T: i64 = 1_700_000_000_000_000_000;
 const DAY: i64 = 86_400_000_000_000;
@@ -33,6 +37,8 @@ fn total(start: Option<i64>, time: i64, counts: [u64; 2]) -> Running {
 struct World {
     records: HashMap<(Uuid, Uuid), contador_schemas::rows::LatencyTotal>,
     rows: BTreeMap<(Uuid, i64), (u64, bool)>,
+    /// Lower edges and counts of the same rows.
+    cells: BTreeMap<(Uuid, i64), Vec<(f64, u64)>>,
     version: u64,
 }
 
@@ -62,6 +68,7 @@ impl World {
     fn write_rows(&mut self, work: &Work) {
         for row in work.rows() {
             self.rows.insert((row.series, row.ts), (row.count, row.reset));
+            self.cells.insert((row.series, row.ts), row.lo.into_iter().zip(row.n).collect());
         }
     }
 
@@ -72,14 +79,19 @@ impl World {
 
 /// What one collector answers to a request, and the rows that it made.
 async fn send(world: &mut World, memory: &Memory, points: Vec<Running>) -> (Told, Rejected) {
+    send_at(world, memory, WRITER, points, T + DAY).await
+}
+
+/// The same of one that writes as `writer`, at `now`.
+async fn send_at(world: &mut World, memory: &Memory, writer: Uuid, points: Vec<Running>, now: i64) -> (Told, Rejected) {
     let mut rejected = Rejected::default();
     let mut work = memory.hold(points, &mut rejected).await;
-    work.take(world.read(&work, WRITER), T + DAY, &mut rejected);
-    world.write_records(&work, WRITER);
-    work.merge(world.read(&work, WRITER));
+    work.take(world.read(&work, writer), now, &mut rejected);
+    world.write_records(&work, writer);
+    work.merge(world.read(&work, writer));
     let rows = work.rows();
     world.write_rows(&work);
-    assert!(!work.merge(world.read(&work, WRITER)));
+    assert!(!work.merge(world.read(&work, writer)));
     work.acknowledge();
     (rows.into_iter().map(|row| (row.ts - T, row.count, row.reset)).collect(), rejected)
 }
@@ -236,6 +248,25 @@ async fn l9_other_bounds_are_a_new_epoch() {
     assert_eq!(told, [(5, 4, true)]);
 }
 
+#[tokio::test]
+async fn l9_totals_that_begin_anew_are_counted_by_reason() {
+    let (mut world, memory) = (World::default(), Memory::new(10));
+    let other = |start: Option<i64>, time| {
+        let mut running = total(start, time, [0, 0]);
+        running.reading.buckets = Buckets::Explicit { bounds: vec![2.0], counts: vec![1, 1], whole: false };
+        running
+    };
+    send(&mut world, &memory, vec![total(Some(T), T + DAY / 2, [10, 0])]).await;
+    for (point, why) in
+        [(other(Some(T), T + DAY / 2 + 1), Untold::Buckets), (other(Some(T + 1), T + DAY / 2 + 2), Untold::Overlap)]
+    {
+        let mut rejected = Rejected::default();
+        let mut work = memory.hold(vec![point], &mut rejected).await;
+        work.take(world.read(&work, WRITER), T + DAY, &mut rejected);
+        assert_eq!((&work.untold, work.base_lines, rejected.points()), (&[(why, 1)].into(), 0, 0));
+    }
+}
+
 /// What two collectors know of a total, put together by a third.
 #[tokio::test]
 async fn what_several_collectors_left_is_put_together() {
@@ -279,7 +310,8 @@ fn a_chain_comes_back_from_its_row() {
     };
     let explicit = Buckets::Explicit { bounds: vec![0.1, f64::MAX], counts: vec![0, u64::MAX, 1], whole: true };
     let links = vec![point(T + 1, explicit), point(T + 2, exponential(&[])), point(T + 3, exponential(&[0, 3, 0]))];
-    let chain = chain::Chain { links, acknowledged: 1, whole: true };
+    let runs = Runs::new(vec![Ended { start: T - DAY, time: T - 1 }, Ended { start: T, time: T }]);
+    let chain = chain::Chain { links, acknowledged: 1, whole: true, epoch: 3, runs };
     let (series, source) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let row = record::row((series, source), Uuid::from_u128(3), &chain);
     assert_eq!((row.total.as_u128(), row.ts, row.acknowledged), (3, T + 3, T + 2));

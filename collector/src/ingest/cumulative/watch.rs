@@ -1,5 +1,6 @@
 //! Since when running totals are watched.
 
+use super::increase::span;
 use crate::ingest::decode::histogram::Reading;
 
 /// How long the table of totals keeps what is not written again, less a day, so that nothing is dropped before it is not
@@ -22,11 +23,8 @@ impl Watch {
         Self { since, lasted: now.saturating_sub(since) }
     }
 
-    /// The start of a run that was watched as a whole: by this host's clock it began since, and by the sender's own clock it
-    /// is no older than the watch. The first alone would count a total twice when the sender's clock is ahead.
+    /// The start of a run that was watched as a whole.
     pub(super) fn start_of(self, reading: &Reading) -> Option<i64> {
-        let start = reading.start?;
-        let run = reading.time - start;
-        (start >= self.since && run > 0 && run <= self.lasted).then_some(start)
+        span(reading).watched(self.since, self.lasted)
     }
 }

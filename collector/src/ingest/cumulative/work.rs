@@ -14,12 +14,14 @@
 //! least one of them sees the other's points after both have written their rows, and puts them right. As long as one may
 //! still be writing rows ([`STALLED`](super::store::STALLED)), the others keep the points that it may count from.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contador_schemas::rows::{Latency, LatencyTotal};
+use contador_schemas::runs::Untold;
 use uuid::Uuid;
 
-use super::chain::Refused;
+use super::chain::{Refused, Taken};
 use super::memory::Guard;
 use super::record;
 use super::store::{Known, Stored};
@@ -32,11 +34,15 @@ use crate::ingest::rows::Rows;
 #[derive(Default)]
 pub struct Work {
     held: Vec<Held>,
+    /// Most bytes of acknowledged points that a total keeps while others may work on them.
+    kept_bytes: usize,
     /// Points that were not taken, since too many before them are not acknowledged. Once the rows are written, there is
     /// room for them.
     pub postponed: u64,
     /// First points of totals that count from now on only, since it is not known what was counted before.
     pub base_lines: u64,
+    /// Points of which it can't be told what came since the ones before, by reason.
+    pub untold: BTreeMap<Untold, u64>,
 }
 
 struct Held {
@@ -51,6 +57,11 @@ struct Held {
 }
 
 impl Work {
+    /// Nothing yet. Each total keeps `kept_bytes` of acknowledged points at most while others may work on them.
+    pub(super) fn keeping(kept_bytes: usize) -> Self {
+        Self { kept_bytes, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, total: Uuid, points: Vec<Running>, chain: Guard) {
         let Some(identity) = points.first().map(|point| Arc::clone(&point.identity)) else { return };
         self.held.push(Held { total, identity, points, chain, changed: false, keep: None });
@@ -73,8 +84,14 @@ impl Work {
             held.merge(&mut stored);
             let watch = if stored.lost.contains(&held.total) { Watch::new(now, now) } else { watch };
             for Running { identity, reading, name } in std::mem::take(&mut held.points) {
-                match held.chain.take(&identity, reading, watch) {
-                    Ok(taken) => held.changed |= taken,
+                match held.chain.take(&identity, reading, watch, now) {
+                    Ok(Taken::Known) => {}
+                    Ok(taken) => {
+                        held.changed = true;
+                        if let Taken::Anew(why) = taken {
+                            *self.untold.entry(why).or_default() += 1;
+                        }
+                    }
                     Err(Refused::Full) => self.postponed += 1,
                     Err(Refused::Rejected(reason)) => rejected.add(reason, 1, &name),
                 }
@@ -118,7 +135,7 @@ impl Work {
     /// Says that ClickHouse has everything.
     pub fn acknowledge(mut self) {
         for held in &mut self.held {
-            held.chain.acknowledge(held.keep);
+            held.chain.acknowledge(held.keep, self.kept_bytes);
         }
     }
 }
@@ -126,7 +143,7 @@ impl Work {
 impl Held {
     fn merge(&mut self, stored: &mut Stored) -> bool {
         let chains: Vec<Known> = stored.chains.remove(&self.total).unwrap_or_default();
-        self.keep = chains.iter().filter(|known| known.fresh).filter_map(|known| known.chain.acknowledged_time()).min();
+        self.keep = chains.iter().filter(|known| known.fresh).filter_map(|known| known.chain.counts_from()).min();
         chains.into_iter().fold(false, |changed, known| self.chain.merge(known.chain) | changed)
     }
 }

@@ -249,6 +249,14 @@ impl Identity {
     }
 }
 
+/// The instant that the row of an increase has. Clocks of whole milliseconds have two exports end at the same one, when a
+/// service is told to export what it has: the later one begins where the other ended, and without an instant of its own would
+/// take that one's place. The agent's own instants never repeat.
+fn delta_end(metric: &str, reading: &Reading) -> i64 {
+    let is_empty = metric != names::LATENCY && reading.start == Some(reading.time);
+    reading.time.saturating_add(is_empty.into())
+}
+
 fn take_first(attributes: &mut BTreeMap<&str, Cow<'_, str>>, names: &[&str]) -> String {
     let taken = names.iter().find_map(|name| attributes.remove(*name));
     taken.map(Cow::into_owned).unwrap_or_default()
@@ -298,7 +306,8 @@ impl Latencies {
             Ok(AggregationTemporality::Delta) => {
                 if cells.count() > 0 {
                     let start = reading.start.unwrap_or(reading.time);
-                    let row = identity.row(start, reading.time, &cells, reading.sum_us())?;
+                    let end = delta_end(&metric.name, &reading);
+                    let row = identity.row(start, end, &cells, reading.sum_us())?;
                     self.rows.push((row, metric.name.clone(), identity.tokens));
                 }
             }

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
+use contador_schemas::otlp::json::answer as json;
 use http::{HeaderValue, StatusCode, header};
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use prost::Message as _;
-use serde_json::json;
 use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -49,27 +49,21 @@ pub(super) fn refused(media: Media, refusal: &Refusal, retry_after: Duration) ->
 pub(super) fn error(media: Media, code: StatusCode, grpc: Code, message: String) -> Response {
     let body = match media {
         Media::Protobuf => tonic_types::Status { code: grpc as i32, message, details: Vec::new() }.encode_to_vec(),
-        Media::Json => text(&json!({"code": grpc as i32, "message": message})),
+        Media::Json => json::failure(grpc as i32, &message),
     };
     of(media, code, body)
 }
 
 /// The answer of a success.
 pub(super) fn success(media: Media, response: &ExportMetricsServiceResponse) -> Response {
-    let body = match (media, &response.partial_success) {
-        (Media::Protobuf, _) => response.encode_to_vec(),
-        (Media::Json, None) => text(&json!({})),
-        // A number of 64 bits is a string in protobuf's JSON.
-        (Media::Json, Some(partial)) => text(&json!({"partialSuccess": {
-            "rejectedDataPoints": partial.rejected_data_points.to_string(),
-            "errorMessage": partial.error_message,
-        }})),
+    let body = match media {
+        Media::Protobuf => response.encode_to_vec(),
+        Media::Json => {
+            let partial = response.partial_success.as_ref();
+            json::success(partial.map(|partial| (partial.rejected_data_points, partial.error_message.as_str())))
+        }
     };
     of(media, StatusCode::OK, body)
-}
-
-fn text(value: &serde_json::Value) -> Vec<u8> {
-    value.to_string().into_bytes()
 }
 
 fn of(media: Media, code: StatusCode, body: Vec<u8>) -> Response {

@@ -1,9 +1,10 @@
 //! How much memory a request will take, told from its bytes before anything is made of them.
 //!
 //! Two bytes of protobuf can be a whole data point, and an attribute of a resource becomes a part of each of its points'
-//! rows. So a small body can become gigabytes. [`of`] walks the tags of an `ExportMetricsServiceRequest` and adds up what
-//! the messages, their texts and numbers and the rows of their points will take.
+//! rows. So a small body can become gigabytes. [`of`] has [`contador_schemas::otlp::tags`] go through the request, and adds
+//! up what the messages, their texts and numbers and the rows of their points will take.
 
+use contador_schemas::otlp::tags::{Field, Kind, Plain, Weigh, weigh};
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics,
@@ -17,117 +18,29 @@ const ROW: usize = 1_280;
 /// Bytes of what is no message of its own in a vector: a text, an entity.
 const SMALL: usize = 24;
 
-/// Deepest nesting; prost has the same limit.
-const DEEPEST: u32 = 100;
-
 /// Bytes that a number of a histogram takes: in the message, in what is read of it, and as a cell of three columns.
 const BUCKET: usize = 48;
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Request,
-    ResourceMetrics,
-    Resource,
-    ScopeMetrics,
-    Scope,
-    Metric,
-    Numbers,
-    Histograms,
-    Exponentials,
-    Summaries,
-    NumberPoint,
-    HistogramPoint,
-    ExponentialPoint,
-    SummaryPoint,
-    Buckets,
-    Exemplar,
-    KeyValue,
-    AnyValue,
-    Array,
-    Pairs,
-    Small,
-}
-
-/// What a field is.
-enum Field {
-    Message(Kind),
-    /// A text or bytes.
-    Text,
-    /// Numbers of this many bytes or more.
-    Numbers(usize),
-}
-
-/// The field `number` of a message (<https://github.com/open-telemetry/opentelemetry-proto>); `None` for one that takes
-/// no memory beyond its message's, or that nobody reads.
-fn field(kind: Kind, number: u64) -> Option<Field> {
-    use Field::{Message, Numbers, Text};
-    Some(match (kind, number) {
-        (Kind::Request, 1) => Message(Kind::ResourceMetrics),
-        (Kind::ResourceMetrics, 1) => Message(Kind::Resource),
-        (Kind::ResourceMetrics, 2) => Message(Kind::ScopeMetrics),
-        (Kind::Resource, 1)
-        | (Kind::Scope, 3)
-        | (Kind::Metric, 12)
-        | (Kind::NumberPoint | Kind::SummaryPoint | Kind::Exemplar, 7)
-        | (Kind::HistogramPoint, 9)
-        | (Kind::ExponentialPoint | Kind::Pairs, 1) => Message(Kind::KeyValue),
-        (Kind::Resource, 3) | (Kind::SummaryPoint, 6) => Message(Kind::Small),
-        (Kind::ScopeMetrics, 1) => Message(Kind::Scope),
-        (Kind::ScopeMetrics, 2) => Message(Kind::Metric),
-        (Kind::Metric, 5 | 7) => Message(Kind::Numbers),
-        (Kind::Metric, 9) => Message(Kind::Histograms),
-        (Kind::Metric, 10) => Message(Kind::Exponentials),
-        (Kind::Metric, 11) => Message(Kind::Summaries),
-        (Kind::Numbers, 1) => Message(Kind::NumberPoint),
-        (Kind::Histograms, 1) => Message(Kind::HistogramPoint),
-        (Kind::Exponentials, 1) => Message(Kind::ExponentialPoint),
-        (Kind::Summaries, 1) => Message(Kind::SummaryPoint),
-        (Kind::NumberPoint, 5) | (Kind::HistogramPoint, 8) | (Kind::ExponentialPoint, 11) => Message(Kind::Exemplar),
-        (Kind::ExponentialPoint, 8 | 9) => Message(Kind::Buckets),
-        (Kind::HistogramPoint, 6 | 7) => Numbers(8),
-        (Kind::Buckets, 2) => Numbers(1),
-        (Kind::KeyValue, 2) | (Kind::Array, 1) => Message(Kind::AnyValue),
-        (Kind::AnyValue, 5) => Message(Kind::Array),
-        (Kind::AnyValue, 6) => Message(Kind::Pairs),
-        (Kind::ResourceMetrics | Kind::ScopeMetrics, 3)
-        | (Kind::Scope, 1 | 2)
-        | (Kind::Metric, 1..=3)
-        | (Kind::Exemplar, 4 | 5)
-        | (Kind::KeyValue, 1)
-        | (Kind::AnyValue, 1 | 7)
-        | (Kind::Small, _) => Text,
-        _ => return None,
-    })
-}
-
-impl Kind {
-    /// Bytes of one in a vector that doubles as it grows.
-    fn size(self) -> usize {
-        let size = match self {
-            Self::Request | Self::Numbers | Self::Histograms | Self::Exponentials | Self::Summaries | Self::Buckets => {
-                0
-            }
-            Self::ResourceMetrics => size_of::<ResourceMetrics>(),
-            Self::Resource => size_of::<Resource>(),
-            Self::ScopeMetrics => size_of::<ScopeMetrics>(),
-            Self::Scope => size_of::<InstrumentationScope>(),
-            Self::Metric => size_of::<Metric>(),
-            Self::NumberPoint => size_of::<NumberDataPoint>(),
-            Self::HistogramPoint => size_of::<HistogramDataPoint>(),
-            Self::ExponentialPoint => size_of::<ExponentialHistogramDataPoint>(),
-            Self::SummaryPoint => size_of::<SummaryDataPoint>(),
-            Self::Exemplar => size_of::<Exemplar>(),
-            // Also as a pair of texts in a row.
-            Self::KeyValue => size_of::<KeyValue>() + 2 * SMALL,
-            Self::AnyValue | Self::Array | Self::Pairs => size_of::<AnyValue>(),
-            Self::Small => 4 * SMALL,
-        };
-        2 * size
-    }
-
-    fn is_point(self) -> bool {
-        matches!(self, Self::NumberPoint | Self::HistogramPoint | Self::ExponentialPoint | Self::SummaryPoint)
-    }
+/// Bytes of a message in a vector that doubles as it grows.
+fn size(kind: Kind) -> usize {
+    let size = match kind {
+        Kind::Request | Kind::Numbers | Kind::Histograms | Kind::Exponentials | Kind::Summaries | Kind::Buckets => 0,
+        Kind::ResourceMetrics => size_of::<ResourceMetrics>(),
+        Kind::Resource => size_of::<Resource>(),
+        Kind::ScopeMetrics => size_of::<ScopeMetrics>(),
+        Kind::Scope => size_of::<InstrumentationScope>(),
+        Kind::Metric => size_of::<Metric>(),
+        Kind::NumberPoint => size_of::<NumberDataPoint>(),
+        Kind::HistogramPoint => size_of::<HistogramDataPoint>(),
+        Kind::ExponentialPoint => size_of::<ExponentialHistogramDataPoint>(),
+        Kind::SummaryPoint => size_of::<SummaryDataPoint>(),
+        Kind::Exemplar => size_of::<Exemplar>(),
+        // Also as a pair of texts in a row.
+        Kind::KeyValue => size_of::<KeyValue>() + 2 * SMALL,
+        Kind::AnyValue | Kind::Array | Kind::Pairs => size_of::<AnyValue>(),
+        Kind::EntityRef | Kind::Quantile => 4 * SMALL,
+    };
+    2 * size
 }
 
 /// What a message takes.
@@ -137,78 +50,45 @@ struct Cost {
     bytes: usize,
     /// Points in it.
     points: usize,
+    /// Bytes of what is told once for all points of the message, and is repeated in each of their rows.
+    shared: usize,
+}
+
+impl Weigh for Cost {
+    fn of(kind: Kind) -> Self {
+        let row = if kind.is_point() { ROW } else { 0 };
+        Self { bytes: size(kind) + row, points: usize::from(kind.is_point()), shared: 0 }
+    }
+
+    fn add(&mut self, inner: Self) {
+        if inner.points == 0 {
+            self.shared = self.shared.saturating_add(inner.bytes);
+        }
+        self.bytes = self.bytes.saturating_add(inner.bytes);
+        self.points += inner.points;
+    }
+
+    fn plain(&mut self, Plain { field, bytes }: Plain) {
+        match (field, bytes) {
+            (Some(Field::Text), Some(length)) => self.add(Self { bytes: length + SMALL, ..Self::default() }),
+            (Some(Field::Numbers(width)), Some(length)) => {
+                self.add(Self { bytes: (length / width).saturating_mul(BUCKET), ..Self::default() });
+            }
+            (Some(Field::Numbers(_)), None) => self.bytes += 2 * BUCKET,
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, kind: Kind) {
+        if matches!(kind, Kind::ResourceMetrics | Kind::ScopeMetrics | Kind::Metric) {
+            self.bytes = self.bytes.saturating_add(self.shared.saturating_mul(self.points));
+        }
+    }
 }
 
 /// Bytes that the request `body` will take with its rows; `None` when it is no protobuf message.
 pub(super) fn of(body: &[u8]) -> Option<usize> {
-    message(Kind::Request, body, 0).map(|cost| cost.bytes)
-}
-
-fn message(kind: Kind, mut body: &[u8], depth: u32) -> Option<Cost> {
-    if depth > DEEPEST {
-        return None;
-    }
-    let mut cost = Cost { bytes: kind.size(), points: usize::from(kind.is_point()) };
-    if kind.is_point() {
-        cost.bytes += ROW;
-    }
-    // What is told once for all points of the message, and is repeated in each of their rows.
-    let mut shared = 0_usize;
-    while !body.is_empty() {
-        let tag = varint(&mut body)?;
-        let field = field(kind, tag >> 3);
-        match tag & 7 {
-            0 => {
-                varint(&mut body)?;
-                cost.bytes += matches!(field, Some(Field::Numbers(_))).then_some(2 * BUCKET).unwrap_or_default();
-            }
-            1 => {
-                take(&mut body, 8)?;
-                cost.bytes += matches!(field, Some(Field::Numbers(_))).then_some(2 * BUCKET).unwrap_or_default();
-            }
-            2 => {
-                let len = usize::try_from(varint(&mut body)?).ok()?;
-                let content = take(&mut body, len)?;
-                let inner = match field {
-                    Some(Field::Message(kind)) => message(kind, content, depth + 1)?,
-                    Some(Field::Text) => Cost { bytes: len + SMALL, points: 0 },
-                    Some(Field::Numbers(width)) => Cost { bytes: (len / width).saturating_mul(BUCKET), points: 0 },
-                    None => Cost::default(),
-                };
-                if inner.points == 0 {
-                    shared = shared.saturating_add(inner.bytes);
-                }
-                cost.bytes = cost.bytes.saturating_add(inner.bytes);
-                cost.points += inner.points;
-            }
-            5 => {
-                take(&mut body, 4)?;
-            }
-            _ => return None,
-        }
-    }
-    if matches!(kind, Kind::ResourceMetrics | Kind::ScopeMetrics | Kind::Metric) {
-        cost.bytes = cost.bytes.saturating_add(shared.saturating_mul(cost.points));
-    }
-    Some(cost)
-}
-
-fn take<'a>(body: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = body.split_at_checked(len)?;
-    *body = rest;
-    Some(taken)
-}
-
-fn varint(body: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..70).step_by(7) {
-        let byte = *take(body, 1)?.first()?;
-        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or_default();
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
+    weigh(Kind::Request, body).map(|cost: Cost| cost.bytes)
 }
 
 #[cfg(test)]
@@ -260,10 +140,10 @@ mod tests {
         let point = HistogramDataPoint { bucket_counts: vec![1; 1_000], ..HistogramDataPoint::default() };
         let histogram = Histogram { data_points: vec![point], ..Histogram::default() };
         let packed = Metric { data: Some(Data::Histogram(histogram)), ..Metric::default() }.encode_to_vec();
-        assert!(message(Kind::Metric, &packed, 0).unwrap().bytes > 1_000 * BUCKET);
+        assert!(weigh::<Cost>(Kind::Metric, &packed).unwrap().bytes > 1_000 * BUCKET);
         // Field 6, 64 bits wide, one by one.
         let single: Vec<u8> = std::iter::repeat_n([6 << 3 | 1, 1, 0, 0, 0, 0, 0, 0, 0], 1_000).flatten().collect();
-        assert!(message(Kind::HistogramPoint, &single, 0).unwrap().bytes > 1_000 * BUCKET);
+        assert!(weigh::<Cost>(Kind::HistogramPoint, &single).unwrap().bytes > 1_000 * BUCKET);
     }
 
     #[test]
@@ -279,6 +159,6 @@ mod tests {
             outer.append(&mut value);
             value = outer;
         }
-        assert!(message(Kind::AnyValue, &value, 0).is_none());
+        assert!(weigh::<Cost>(Kind::AnyValue, &value).is_none());
     }
 }

@@ -4,12 +4,13 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use contador_schemas::otlp::json;
 use http_body_util::BodyExt as _;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
-use super::{MOST_BYTES, cost, json};
+use super::{MOST_BYTES, cost};
 use crate::ingest::Refusal;
 use crate::ingest::room::{Held, NoRoom};
 
@@ -161,10 +162,16 @@ fn from_json(text: Bytes, held: &mut Held) -> Result<Bytes, Fault> {
     // The parser keeps aside at most as much as the text has: a string with escapes, or how deep it is in what it skips.
     let before = 2 * text.len();
     held.set(before)?;
-    let message = json::to_protobuf(&text, |bytes| held.set(before.saturating_add(bytes)));
+    let mut none = NoRoom::Now;
+    let message = json::to_protobuf(&text, |bytes| {
+        held.set(before.saturating_add(bytes)).map_err(|why| {
+            none = why;
+            json::NoRoom
+        })
+    });
     message.map(Bytes::from).map_err(|fault| match fault {
         json::Fault::Malformed(message) => Fault::Malformed(format!("body: {message}")),
-        json::Fault::NoRoom(none) => none.into(),
+        json::Fault::NoRoom => none.into(),
     })
 }
 

@@ -262,3 +262,29 @@ fn what_a_service_served_is_one_row_of_its_counts() {
     assert_eq!((row.requests, row.aborted, row.input_tokens, row.output_tokens), (Some(7), Some(0), Some(900), None));
     assert_eq!((row.ts - row.start_ts, row.window), (10_000_000_000, window_of(T).unwrap()));
 }
+
+#[test]
+fn two_increases_that_end_in_one_millisecond_are_two_rows() {
+    let export = |start: i64, count| {
+        let start_time_unix_nano = start.cast_unsigned();
+        let point = HistogramDataPoint { start_time_unix_nano, ..told(&[1.0], &[count, 0], &[]) };
+        explicit("http.server.request.duration", "s", point)
+    };
+    let time = i64::try_from(T).unwrap();
+    let sent = || [export(time - 10_000_000_000, 3), export(time, 2)];
+    // In one request, and in one each: the same rows, of the same instants whenever they are sent again.
+    let together = decode(&request(sent()));
+    let rows = |decoded: &Decoded| -> Vec<(i64, i64, u64)> {
+        decoded.rows.latency.iter().map(|row| (row.start_ts, row.ts, row.count)).collect()
+    };
+    assert_eq!(rows(&together), [(time - 10_000_000_000, time, 3), (time, time + 1, 2)]);
+    assert_eq!(together.rejected.points(), 0);
+    let apart: Vec<_> = sent().into_iter().flat_map(|export| rows(&decode(&request([export])))).collect();
+    assert_eq!(apart, rows(&together));
+    // An agent's own have instants of their own.
+    let own = HistogramDataPoint {
+        start_time_unix_nano: T,
+        ..told(&[1.0], &[1, 0], &[(names::LATENCY_METRIC, "request_duration")])
+    };
+    assert_eq!(one(explicit(names::LATENCY, "us", own)).ts, time);
+}

@@ -10,8 +10,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 use serde_json::json;
 
-use super::{JsonError, request, to_protobuf};
-use crate::ingest::room::NoRoom;
+use super::{Fault, NoRoom, request, to_protobuf};
 
 /// A request with this one metric, as text.
 fn with_metric(metric: &serde_json::Value) -> String {
@@ -34,7 +33,7 @@ fn point_of(point: &serde_json::Value) -> NumberDataPoint {
 
 fn refusal(text: &str) -> String {
     match request(text.as_bytes()) {
-        Err(JsonError::Malformed(message)) => message,
+        Err(Fault::Malformed(message)) => message,
         other => panic!("{text} is {other:?}"),
     }
 }
@@ -190,9 +189,9 @@ fn memory_is_asked_for_before_it_is_taken() {
     let mut asked = 0;
     let none = to_protobuf(text.as_bytes(), |bytes| {
         asked = bytes;
-        if bytes > 100_000 { Err(NoRoom::Now) } else { Ok(()) }
+        if bytes > 100_000 { Err(NoRoom) } else { Ok(()) }
     });
-    assert!(matches!(none, Err(super::Fault::NoRoom(NoRoom::Now))));
+    assert_eq!(none, Err(Fault::NoRoom));
     assert!((100_000..250_000).contains(&asked), "{asked}");
     let mut most = 0;
     let message = to_protobuf(text.as_bytes(), |bytes| {

@@ -4,7 +4,6 @@
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 
 use super::fields::Number;
 
@@ -50,7 +49,10 @@ impl Number {
             }
             Self::Temporality => {
                 let value = match told {
-                    Told::Text(name) => AggregationTemporality::from_str_name(name)? as i32,
+                    Told::Text("AGGREGATION_TEMPORALITY_UNSPECIFIED") => 0,
+                    Told::Text("AGGREGATION_TEMPORALITY_DELTA") => 1,
+                    Told::Text("AGGREGATION_TEMPORALITY_CUMULATIVE") => 2,
+                    Told::Text(_) => return None,
                     _ => i32::try_from(whole(told)?).ok()?,
                 };
                 Varint(i64::from(value).cast_unsigned())

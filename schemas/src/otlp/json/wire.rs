@@ -1,7 +1,7 @@
 //! Protobuf, written piece by piece within the memory that there is.
 
+use super::NoRoom;
 use super::number::Written;
-use crate::ingest::room::NoRoom;
 
 /// Bytes of a length that is not known yet: a varint of 35 bits, of which the first are zeros when it is short.
 const LENGTH: usize = 5;

@@ -9,26 +9,17 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 use super::fields::{BODY, Field, Message, Type};
 use super::number::{Told, base64, hex};
 use super::wire::Wire;
-use crate::ingest::room::NoRoom;
+use super::{Fault, NoRoom};
 
 /// Most characters of a value that an error repeats.
 const SHOWN: usize = 40;
-
-/// Why a text is no request.
-#[derive(Debug)]
-pub(in crate::ingest::receive) enum Fault {
-    /// The path of a value, what it is, and what was expected.
-    Malformed(String),
-    /// There is no memory for it.
-    NoRoom(NoRoom),
-}
 
 /// Where the walk is.
 struct Walk<R> {
     wire: Wire<R>,
     path: Vec<Step>,
-    /// Set when it ended for want of memory.
-    full: Option<NoRoom>,
+    /// Whether it ended for want of memory.
+    full: bool,
 }
 
 enum Step {
@@ -48,7 +39,7 @@ struct Key(&'static Message);
 
 /// The protobuf message that `body` is.
 pub(super) fn request<R: FnMut(usize) -> Result<(), NoRoom>>(body: &[u8], room: R) -> Result<Vec<u8>, Fault> {
-    let mut walk = Walk { wire: Wire::new(room), path: Vec::new(), full: None };
+    let mut walk = Walk { wire: Wire::new(room), path: Vec::new(), full: false };
     // Ends with an error at objects and lists that are nested more than 128 deep.
     let mut json = serde_json::Deserializer::from_slice(body);
     let read = Value { walk: &mut walk, field: &BODY, element: false }.deserialize(&mut json);
@@ -60,8 +51,8 @@ pub(super) fn request<R: FnMut(usize) -> Result<(), NoRoom>>(body: &[u8], room: 
 
 impl<R> Walk<R> {
     fn fault(&self, error: &serde_json::Error) -> Fault {
-        if let Some(none) = self.full {
-            return Fault::NoRoom(none);
+        if self.full {
+            return Fault::NoRoom;
         }
         let mut path = String::new();
         for step in &self.path {
@@ -79,8 +70,8 @@ impl<R> Walk<R> {
 
     /// `done`, or an error that ends the walk for want of memory.
     fn within<T, E: Error>(&mut self, done: Result<T, NoRoom>) -> Result<T, E> {
-        done.map_err(|none| {
-            self.full = Some(none);
+        done.map_err(|NoRoom| {
+            self.full = true;
             E::custom("no room")
         })
     }
