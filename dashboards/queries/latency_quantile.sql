@@ -6,13 +6,12 @@ WITH
     intDiv({from:UInt32}, 10) * 10 AS first, intDiv({to:UInt32} + 9, 10) * 10 AS last,
     toUInt32(round({q:Float64} * 1e6)) AS ppm, ppm / 1e6 AS share, (1000000 - ppm) / 1e6 AS rest,
     -- Up to when roll-ups are whole.
-    (SELECT if(uniqExact(level) = 3, toUInt32(greatest(0, least(min(mark), toUnixTimestamp(now()) - 900))), 0)
+    (SELECT if(uniqExact(level) = 3, toUInt32(greatest(0, least(min(mark), toUnixTimestamp(now()) - 960))), 0)
      FROM (SELECT level, toUnixTimestamp(argMax(watermark, pass)) AS mark FROM rollups GROUP BY level)) AS mark,
-    -- Five minutes that have changed since.
+    -- Five minutes that have changed since, by whomever: roll-ups leave out the whole window.
     late AS (
         SELECT DISTINCT toUInt32(intDiv(toUInt32(window), 300) * 300) AS window_5m FROM latency
-        WHERE service = {service:String} AND metric = {metric:String} AND mark > 0
-          AND stored >= toDateTime64(mark, 3, 'UTC')
+        WHERE mark > 0 AND stored >= toDateTime64(mark, 3, 'UTC')
           AND window >= toDateTime(first, 'UTC') AND window < toDateTime(least(last, mark), 'UTC')),
     late_1h AS (SELECT DISTINCT toUInt32(intDiv(window_5m, 3600) * 3600) FROM late),
     late_1d AS (SELECT DISTINCT toUInt32(intDiv(window_5m, 86400) * 86400) FROM late),

@@ -53,6 +53,9 @@ async fn the_api_and_the_sql_for_people_tell_what_the_rows_add_up_to() {
     let day = some_day();
     let seen = Numbers(11).rows(3_000, (day, day + 2 * DAY));
     insert(&store, &seen).await;
+    // Another service came late: the pass leaves the window out, for all.
+    let other = Seen { service: "other", stored: millis(), ..Seen::at(day + 7_200, seen[0].cells.clone()) };
+    insert(&store, &[other]).await;
     // Once from rows, once from roll-ups, once with rows that came late.
     both_ways(&engine, &store, &seen, "rows").await;
     contador::latency::rollup::pass(&store).await.unwrap();

@@ -1,9 +1,11 @@
 //! Roll-ups never change an answer: not while they lag, not when rows come late, not when a pass dies or meets another.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use contador::latency::levels::{Clean, LEVELS};
 use contador::latency::rollup::{self, pass};
-use contador::latency::{Ask, tell};
+use contador::latency::{Ask, Label, tell};
 use contador::store::Store;
 use contador_schemas::cells::Cell;
 use contador_schemas::quantile::{Answer, Quantile};
@@ -61,8 +63,7 @@ async fn an_answer_is_that_of_the_rows_before_during_and_after_a_pass_with_rows_
     assert_eq!(passed[2].windows, 3, "{passed:?}");
     assert_eq!(number(&store, "SELECT count() FROM latency_1d FINAL").await, 9);
     let ask = Ask::p99(SERVICE, METRIC, day, day + 3 * DAY);
-    let condition = contador::latency::query::selected(&ask);
-    let clean = Clean::read(&store, &condition, ask.windows()).await.unwrap();
+    let clean = Clean::read(&store, ask.windows()).await.unwrap();
     let cover = clean.cover(ask.windows(), None);
     assert_eq!((cover.rows.len(), cover.levels[2].as_slice()), (0, [(day, day + 3 * DAY)].as_slice()));
     same_as_rows(&store, &seen, &mut numbers, "after a pass").await;
@@ -81,13 +82,13 @@ async fn an_answer_is_that_of_the_rows_before_during_and_after_a_pass_with_rows_
     insert(&store, &rows).await;
     seen.extend(rows);
     same_as_rows(&store, &seen, &mut numbers, "late rows, no pass").await;
-    let clean = Clean::read(&store, &condition, ask.windows()).await.unwrap();
+    let clean = Clean::read(&store, ask.windows()).await.unwrap();
     assert!(clean.dirty.len() > 50);
 
     // The next pass takes them in; those that were stored after its watermark wait.
     let passed = pass(&store).await.unwrap();
     assert!(passed[0].watermark > just_after && passed[0].windows > 50);
-    assert_eq!(Clean::read(&store, &condition, ask.windows()).await.unwrap().dirty.len(), 0);
+    assert_eq!(Clean::read(&store, ask.windows()).await.unwrap().dirty.len(), 0);
     let rows = late(&mut numbers, &seen, passed[0].watermark + 800_000);
     insert(&store, &rows).await;
     let before = seen.clone();
@@ -128,6 +129,25 @@ async fn a_pass_that_is_done_again_or_meets_another_or_died_changes_nothing() {
     let ask = Ask::p99(SERVICE, METRIC, day, day + DAY);
     assert_eq!(answer(&store, &ask).await, truth(&seen, &ask, |_| true).1);
     assert!(rollup::last(&store).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_comes_late_of_one_service_hides_nothing_of_another() {
+    let engine = Engine::start().unwrap();
+    let store = store(&engine, "others").await;
+    let day = some_day();
+    let mut numbers = Numbers(4);
+    let seen = numbers.rows(2_000, (day, day + 3 * DAY));
+    insert(&store, &seen).await;
+    // The pass leaves the windows of these to the next one, with everything that is in them.
+    let stored = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+    let other = |window| Seen { service: "other", stored, ..Seen::at(window, vec![Cell { lo: 1.0, hi: 2.0, n: 1 }]) };
+    insert(&store, &[other(day + 100), other(day + DAY + 7_200)]).await;
+    assert_eq!(pass(&store).await.unwrap()[2].windows, 1);
+    same_as_rows(&store, &seen, &mut numbers, "late rows of another service").await;
+    // Whatever else it is asked by.
+    let ask = Ask::p99(SERVICE, METRIC, day, day + 3 * DAY).only(Label::Model, "m");
+    assert_eq!(answer(&store, &ask).await, truth(&seen, &ask, |seen| seen.model == "m").1);
 }
 
 #[tokio::test]

@@ -1,15 +1,16 @@
 //! The roll-ups, and which of their windows have everything that was stored.
 //!
 //! A level is clean up to its watermark: it has every window that ends at or before it, with all rows that were stored
-//! before it. Rows that were stored later make their windows dirty there until the next pass. What is not clean is read
-//! from a finer level, in the end from the rows themselves, so that no answer depends on the roll-ups being in time.
+//! before it. Rows that were stored later make their windows dirty there until the next pass, for all series: a pass leaves out
+//! the whole window. What is not clean is read from a finer level, in the end from the rows themselves, so that no answer depends
+//! on the roll-ups being in time.
 
 use std::collections::BTreeMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
 
-use super::sql::Condition;
+use super::sql;
 use crate::store::Store;
 
 /// A table of roll-ups.
@@ -31,8 +32,9 @@ pub const LEVELS: [Level; 3] = [
 ];
 
 /// How far watermarks stay behind ClickHouse's clock, in seconds. A row is stored under the time at which its insert
-/// began, and is seen when it has ended: an insert is given up after at most 610 s, and then sent again.
-pub const MARGIN_SECONDS: u32 = 900;
+/// began, and is seen when it has ended: an insert is given up after at most 610 s, and then sent again. A row of a running total
+/// is put right by a collector that was slow for up to 15 minutes, by an insert that takes 30 s at most: then it may count less.
+pub const MARGIN_SECONDS: u32 = 960;
 
 /// `[from, to)` in Unix seconds.
 pub type Span = (u32, u32);
@@ -57,11 +59,11 @@ pub struct Cover {
 }
 
 impl Clean {
-    /// What is clean for the rows that `condition` selects in `[from, to)`.
+    /// What is clean in `[from, to)`.
     ///
     /// # Errors
     /// When ClickHouse fails.
-    pub async fn read(store: &Store, condition: &Condition, (from, to): Span) -> clickhouse::error::Result<Self> {
+    pub async fn read(store: &Store, (from, to): Span) -> clickhouse::error::Result<Self> {
         let watermarks = watermarks(store).await?;
         let Some(least) = watermarks.iter().copied().filter(|watermark| *watermark > 0).min() else {
             return Ok(Self::default());
@@ -69,11 +71,10 @@ impl Clean {
         let clean_to = seconds(watermarks.iter().copied().max().unwrap_or(0)).min(to);
         let sql = format!(
             "SELECT toUInt32(intDiv(toUInt32(window), 300) * 300) AS w, toUnixTimestamp64Milli(max(stored)) AS newest \
-             FROM latency WHERE {} AND window >= toDateTime({from}, 'UTC') AND window < toDateTime({clean_to}, 'UTC') \
-             AND stored >= fromUnixTimestamp64Milli({least}, 'UTC') GROUP BY w",
-            condition.sql()
+             FROM latency WHERE window >= toDateTime({from}, 'UTC') AND window < toDateTime({clean_to}, 'UTC') \
+             AND stored >= fromUnixTimestamp64Milli({least}, 'UTC') GROUP BY w"
         );
-        let dirty: Vec<(u32, i64)> = condition.bound(store.client.query(&sql)).fetch_all().await?;
+        let dirty: Vec<(u32, i64)> = sql::settings(store.client.query(&sql)).fetch_all().await?;
         Ok(Self { watermarks, dirty: dirty.into_iter().collect() })
     }
 

@@ -71,11 +71,6 @@ struct BesideRow {
 
 type Key = (Vec<String>, u32);
 
-/// The rows that are asked for, their time left out.
-pub fn selected(ask: &Ask) -> Condition {
-    Condition::of(ask)
-}
-
 /// Answers what is asked. Rows that were written twice count once.
 ///
 /// # Errors
@@ -84,7 +79,7 @@ pub async fn tell(store: &Store, ask: &Ask) -> Result<Told, Error> {
     ask.check()?;
     let windows = ask.windows();
     let condition = Condition::of(ask);
-    let clean = Clean::read(store, &condition, windows).await?;
+    let clean = Clean::read(store, windows).await?;
     let cover = clean.cover(windows, ask.step);
     let beside = sql::bound(ask, &condition, store.client.query(&sql::beside(ask, &condition, &cover)));
     let beside: Vec<BesideRow> = beside.fetch_all().await?;

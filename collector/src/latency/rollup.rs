@@ -114,7 +114,7 @@ async fn patiently<T>(answer: impl Future<Output = clickhouse::error::Result<T>>
 pub async fn last(store: &Store) -> clickhouse::error::Result<Option<(i64, i64)>> {
     let sql = "SELECT toUnixTimestamp64Milli(argMax(finished, pass)), toUnixTimestamp64Milli(now64(3)), count() \
                FROM rollups WHERE level = 'latency_1d'";
-    let (finished, now, rows): (i64, i64, u64) = store.client.query(sql).fetch_one().await?;
+    let (finished, now, rows): (i64, i64, u64) = patiently(store.client.query(sql).fetch_one()).await?;
     Ok((rows > 0).then_some((finished, now)))
 }
 
@@ -134,9 +134,12 @@ async fn roll_up(store: &Store, level: Level, watermark: i64, target: i64) -> cl
     let windows = dirty.len() as u64;
     let finished = clock(store).await?;
     let row = Rollup { level: level.table.to_owned(), pass: pass + 1, watermark, windows, finished };
-    let mut insert = store.client.insert::<Rollup>("rollups").await?;
-    insert.write(&row).await?;
-    patiently(insert.end()).await?;
+    patiently(async {
+        let mut insert = store.client.insert::<Rollup>("rollups").await?;
+        insert.write(&row).await?;
+        insert.end().await
+    })
+    .await?;
     Ok(windows)
 }
 

@@ -59,8 +59,13 @@ impl Condition {
     /// The query with its values.
     pub fn bound(&self, query: Query) -> Query {
         let query = self.values.iter().fold(query, |query, (name, value)| query.param(name, value));
-        SETTINGS.iter().fold(query, |query, (name, value)| query.with_setting(*name, *value))
+        settings(query)
     }
+}
+
+/// The query with the settings of all queries of latencies.
+pub fn settings(query: Query) -> Query {
+    SETTINGS.iter().fold(query, |query, (name, value)| query.with_setting(*name, *value))
 }
 
 /// A label as a string, an attribute's name being the parameter `parameter`.
