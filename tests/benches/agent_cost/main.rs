@@ -7,16 +7,20 @@
 //! with the same load, and does nothing else. With `--rounds`, each is measured so often, in turns, since machines are not the
 //! same from minute to minute.
 //!
+//! With `--servers`, the agent scrapes so many inference servers meanwhile ([`servers`]).
+//!
 //! With `--awake`, no processor sleeps meanwhile, as on a node that has work to do.
 //!
 //! The result is one JSON document on standard output. Peers that are not installed are named in `left_out`.
 //!
-//! `cargo bench -p contador-tests --bench agent_cost -- [--awake] [--seconds 60] [--rounds 1] [--agent PATH] [--only TEXT]`
+//! `cargo bench -p contador-tests --bench agent_cost -- [--awake] [--seconds 60] [--rounds 1] [--servers 0] [--agent PATH]
+//! [--only TEXT]`
 #![allow(clippy::unwrap_used, reason = "a benchmark ends at what it does not expect")]
 
 mod floor;
 mod process;
 mod programs;
+mod servers;
 mod sink;
 
 use std::collections::{BTreeMap, HashMap};
@@ -50,6 +54,7 @@ struct Arguments {
     agent: Option<PathBuf>,
     only: Vec<String>,
     rounds: u32,
+    servers: usize,
 }
 
 fn main() {
@@ -62,7 +67,7 @@ fn main() {
         keep_awake();
     }
     let sink = sink::start();
-    let programs = programs::all(arguments.agent.as_deref(), sink.address);
+    let programs = programs::all(arguments.agent.as_deref(), sink.address, &servers::start(arguments.servers));
     let mut left_out = Vec::new();
     let mut runs = Vec::new();
     let programs: Vec<Program> =
@@ -103,6 +108,7 @@ fn main() {
         "machine": machine,
         "kept_awake": arguments.awake,
         "seconds": arguments.seconds,
+        "scraped_servers": arguments.servers,
         "medians": medians(&runs),
         "runs": runs,
         "left_out": left_out,
@@ -167,7 +173,7 @@ fn watch(program: &Program, load: Load, pages: u64, length: Duration) -> Value {
 }
 
 fn arguments() -> Arguments {
-    let mut found = Arguments { awake: false, seconds: 60, agent: None, only: Vec::new(), rounds: 1 };
+    let mut found = Arguments { awake: false, seconds: 60, agent: None, only: Vec::new(), rounds: 1, servers: 0 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word}: expected a value"));
@@ -176,10 +182,11 @@ fn arguments() -> Arguments {
             "--agent" => found.agent = Some(value().into()),
             "--only" => found.only.push(value()),
             "--rounds" => found.rounds = value().parse().expect("--rounds: expected a whole number"),
+            "--servers" => found.servers = value().parse().expect("--servers: expected a whole number"),
             "--awake" => found.awake = true,
             // Cargo adds it.
             "--bench" => {}
-            other => panic!("{other}: expected --awake, --seconds, --rounds, --agent or --only"),
+            other => panic!("{other}: expected --awake, --seconds, --rounds, --servers, --agent or --only"),
         }
     }
     found

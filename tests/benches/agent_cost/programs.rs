@@ -23,6 +23,8 @@ pub struct Program {
     path: PathBuf,
     simulator: PathBuf,
     sink: SocketAddr,
+    /// The agent's configuration.
+    config: String,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -41,8 +43,8 @@ pub struct Running {
     _folder: TempDir,
 }
 
-/// Every program, or why it can't be compared.
-pub fn all(agent: Option<&Path>, sink: SocketAddr) -> Vec<Result<Program, String>> {
+/// Every program, or why it can't be compared. The agent sends to `sink`, and is configured by `config`.
+pub fn all(agent: Option<&Path>, sink: SocketAddr, config: &str) -> Vec<Result<Program, String>> {
     let simulator = contador_nvml_simulator::library::find();
     let agent = agent.map_or_else(
         || contador_tests::binary("contador-agent").map_err(|error| error.to_string()),
@@ -63,7 +65,10 @@ pub fn all(agent: Option<&Path>, sink: SocketAddr) -> Vec<Result<Program, String
     ];
     let floor = (Kind::Floor, std::env::current_exe().map_err(|error| error.to_string()));
     let found = found.into_iter().chain([floor]);
-    let programs = found.map(|(kind, path)| Ok(Program { kind, path: path?, simulator: simulator.clone()?, sink }));
+    let config = config.to_owned();
+    let programs = found.map(|(kind, path)| {
+        Ok(Program { kind, path: path?, simulator: simulator.clone()?, sink, config: config.clone() })
+    });
     programs.collect()
 }
 
@@ -127,6 +132,9 @@ impl Program {
                 command.args(["run", "--node", "bench", "--interval", &interval, "--listen", &address.to_string()]);
                 command.arg("--endpoint").arg(format!("http://{}", self.sink));
                 command.arg("--state-dir").arg(folder.path().join("state"));
+                let file = folder.path().join("agent.toml");
+                std::fs::write(&file, &self.config).unwrap();
+                command.arg("--config").arg(file);
                 if load.gpus > 0 {
                     command.arg("--simulate").arg(&scenario).env("CONTADOR_NVML_SIMULATOR", &self.simulator);
                 }
