@@ -179,7 +179,7 @@ fn told(form: Form, body: &[u8], max_bytes: usize, params: &mut Params) -> Resul
             }
             told
         }
-        Form::Lines => single(&values::lines(body)?, params)?,
+        Form::Lines => single(&values::lines(body)?, params).map_err(|error| error.of_lines(body))?,
         Form::Histogram => {
             let hdr::Decoded { cells, sum_us } = hdr::decode(body, max_bytes, params.unit)?;
             if params.censored {
