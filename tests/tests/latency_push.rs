@@ -199,7 +199,7 @@ async fn what_is_no_push_is_refused_by_name_and_nothing_is_kept() {
         ),
         (&service, "application/json", r#"{"values":[1],"service":"b"}"#, 400, r#"\"service\" is there twice"#),
         (&[], "application/json", r#"{"values":[1]}"#, 400, "service is missing"),
-        (&service, "text/plain", "1\nNaN\n", 400, "values[1] is NaN"),
+        (&service, "text/plain", "1\nNaN\n", 400, "line 2 is NaN"),
         (&service, "text/plain", "1\n2 3\n", 400, r#"line 2 is \"2 3\", expected a number"#),
         (&service, "application/json", r#"{"values":[1],"aborted":[2],"censored":true}"#, 400, "expected one of them"),
         (&[("service", "refused"), ("aborted", "1")], "application/json", r#"{"aborted":[2]}"#, 400, "expected one of"),

@@ -351,6 +351,7 @@ async fn the_command_tells_steps_labels_and_any_time() {
         (vec!["--phases", "--step", "1h"], "cannot be used with"),
         (vec!["--owner", "me"], "expected the UUID of an owner"),
         (vec!["--by", ""], "expected a name"),
+        (vec!["--by", "label."], "expected the name of an attribute after the point"),
         (vec!["--metric", ""], "expected a name"),
     ] {
         let (code, _, error) = run(&bad);

@@ -177,6 +177,44 @@ async fn rows_that_reach_the_end_of_their_time_take_nothing_from_what_was_rolled
 }
 
 #[tokio::test]
+async fn a_service_has_traffic_only_in_windows_that_are_whole_in_the_time() {
+    let engine = Engine::start().unwrap();
+    let store = store(&engine, "services").await;
+    let day = some_day();
+    let cell = || vec![Cell { lo: 1.0, hi: 2.0, n: 1 }];
+    insert(&store, &[Seen::at(day + 7_290, cell()), Seen { service: "late", ..Seen::at(day + 80_000, cell()) }]).await;
+    pass(&store).await.unwrap();
+    let of = async |from, to| -> String {
+        let found = contador::latency::services(&store, day + from, day + to).await.unwrap();
+        found.into_iter().map(|(service, _)| service + ".").collect()
+    };
+    // With the rows, and with roll-ups alone, as of long ago.
+    for rows in [true, false] {
+        if !rows {
+            store.client.query("TRUNCATE TABLE latency").execute().await.unwrap();
+        }
+        for ((from, to), expected) in [
+            ((0, 86_400), "api.late."),
+            ((0, 7_500), "api."),
+            ((7_200, 7_500), "api."),
+            ((6_900, 7_200), ""),
+            // In the same hour and on the same day, but at another time.
+            ((7_500, 10_800), ""),
+            ((3_600, 7_200), ""),
+            ((10_800, 79_800), ""),
+            ((79_800, 80_100), "late."),
+        ] {
+            assert_eq!(of(from, to).await, expected, "{from} to {to}, rows: {rows}");
+        }
+    }
+    insert(&store, &[Seen::at(day + 7_290, cell())]).await;
+    assert_eq!(
+        (of(7_280, 7_290).await, of(7_290, 7_300).await, of(7_300, 7_310).await),
+        (String::new(), "api.".into(), String::new())
+    );
+}
+
+#[tokio::test]
 async fn a_row_of_very_many_cells_has_edges_moved_outward_and_no_value_less() {
     let engine = Engine::start().unwrap();
     let store = store(&engine, "many").await;

@@ -1,20 +1,25 @@
-//! A request's body: read, and inflated, up to a limit, and in a while.
+//! A request's body: read, and inflated, up to a limit, and in a while. Room for it is taken as its bytes come, so that one who
+//! only says that some will come takes none.
 
 use std::io::{self, Read};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 
+use super::room::{Held, NoRoom};
 use crate::owners::label;
 
 /// Largest window of zstd that is allowed, as a power of 2: what its specification asks of every decoder.
 const ZSTD_WINDOW: u32 = 23;
 
 /// How long a body may take to come.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes that are inflated at once.
+const PIECE: usize = 16 << 10;
 
 /// Why there is no body.
 #[derive(Debug, thiserror::Error)]
@@ -37,39 +42,27 @@ pub enum BodyError {
     /// It is not in the encoding that its header says.
     #[error("the body can't be inflated")]
     Inflate(#[source] io::Error),
+    /// There is no room for it.
+    #[error(transparent)]
+    Room(#[from] NoRoom),
 }
 
-/// The body of a request with these headers, of at most `max_bytes` before and after it is inflated, if it comes within 10 s.
+/// What a body may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most bytes, before and after it is inflated.
+    pub max_bytes: usize,
+    /// Longest time in which it comes.
+    pub patience: Duration,
+}
+
+/// The body of a request with these headers. What `held` has more of then is what it takes; it was at most twice `max_bytes`
+/// for what came, and as much again for what was inflated of it.
 ///
 /// # Errors
 /// [`BodyError`].
-pub async fn read(headers: &HeaderMap, body: Body, max_bytes: usize) -> Result<Bytes, BodyError> {
-    read_within(PATIENCE, headers, body, max_bytes).await
-}
-
-/// Bytes that [`read`] can take at once: what comes, in pieces and as a whole, and what is inflated of it.
-pub fn room(headers: &HeaderMap, max_bytes: usize) -> usize {
-    let come = declared(headers).unwrap_or(max_bytes).min(max_bytes);
-    let inflated = if matches!(encoding(headers).as_str(), "" | "identity") { 0 } else { max_bytes };
-    2 * come.saturating_add(inflated)
-}
-
-fn encoding(headers: &HeaderMap) -> String {
-    let encoding = headers.get(header::CONTENT_ENCODING).map(|name| String::from_utf8_lossy(name.as_bytes()));
-    encoding.unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-/// Bytes that are to come, where the headers say so.
-fn declared(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok())
-}
-
-async fn read_within(
-    patience: Duration,
-    headers: &HeaderMap,
-    body: Body,
-    max_bytes: usize,
-) -> Result<Bytes, BodyError> {
+pub async fn read(headers: &HeaderMap, body: Body, limits: Limits, held: &mut Held) -> Result<Bytes, BodyError> {
+    let Limits { max_bytes, patience } = limits;
     let encoding = encoding(headers);
     if !matches!(encoding.as_str(), "" | "identity" | "gzip" | "x-gzip" | "zstd") {
         return Err(BodyError::Encoding(label::shown(&encoding)));
@@ -77,97 +70,116 @@ async fn read_within(
     if declared(headers).is_some_and(|bytes| bytes > max_bytes) {
         return Err(BodyError::TooLarge(max_bytes));
     }
-    let collected = tokio::time::timeout(patience, Limited::new(body, max_bytes).collect()).await;
-    let bytes = match collected.map_err(|_| BodyError::Late(patience))? {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Err(BodyError::TooLarge(max_bytes)),
-        Err(error) => return Err(BodyError::Read(error.to_string())),
-    };
-    match encoding.as_str() {
-        "gzip" | "x-gzip" => inflated(flate2::read::MultiGzDecoder::new(&*bytes), max_bytes),
+    let before = held.bytes();
+    let come = tokio::time::timeout(patience, come(body, max_bytes, held)).await;
+    let bytes = come.map_err(|_| BodyError::Late(patience))??;
+    if matches!(encoding.as_str(), "" | "identity") {
+        return Ok(bytes);
+    }
+    let came = held.bytes() - before;
+    let plain = inflated(&encoding, bytes, max_bytes, held)?;
+    // What came is gone.
+    held.set(held.bytes() - came)?;
+    Ok(plain)
+}
+
+/// The encoding that the headers tell; empty where they tell none.
+fn encoding(headers: &HeaderMap) -> String {
+    headers.get(header::CONTENT_ENCODING).map(encoding_of).unwrap_or_default()
+}
+
+/// The name of an encoding as a header has it, in lower case.
+pub fn encoding_of(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase()
+}
+
+/// Bytes that are to come, where the headers say so.
+fn declared(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok())
+}
+
+/// Bytes as they come, of which there are at most so many.
+async fn come(mut body: Body, max_bytes: usize, held: &mut Held) -> Result<Bytes, BodyError> {
+    let mut whole = Growing::new(max_bytes, held);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| BodyError::Read(error.to_string()))?;
+        if let Ok(piece) = frame.into_data()
+            && !whole.add(&piece)?
+        {
+            return Err(BodyError::TooLarge(max_bytes));
+        }
+    }
+    Ok(whole.end()?)
+}
+
+/// What `bytes` are in this encoding, of at most `max_bytes`; room for it is taken beside them.
+///
+/// # Errors
+/// [`BodyError::Encoding`], [`BodyError::Inflate`], [`BodyError::Bomb`] and [`BodyError::Room`].
+pub fn inflated(encoding: &str, bytes: Bytes, max_bytes: usize, held: &mut Held) -> Result<Bytes, BodyError> {
+    match encoding {
+        "" | "identity" => Ok(bytes),
+        "gzip" | "x-gzip" => drained(flate2::read::MultiGzDecoder::new(&*bytes), max_bytes, held),
         "zstd" => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(&*bytes).map_err(BodyError::Inflate)?;
             decoder.window_log_max(ZSTD_WINDOW).map_err(BodyError::Inflate)?;
-            inflated(decoder, max_bytes)
+            drained(decoder, max_bytes, held)
         }
-        _ => Ok(bytes),
+        other => Err(BodyError::Encoding(label::shown(other))),
     }
 }
 
-fn inflated(decoder: impl Read, max_bytes: usize) -> Result<Bytes, BodyError> {
-    let mut plain = Vec::new();
-    decoder.take(max_bytes as u64 + 1).read_to_end(&mut plain).map_err(BodyError::Inflate)?;
-    if plain.len() > max_bytes { Err(BodyError::Bomb(max_bytes)) } else { Ok(plain.into()) }
+fn drained(mut decoder: impl Read, max_bytes: usize, held: &mut Held) -> Result<Bytes, BodyError> {
+    let mut plain = Growing::new(max_bytes, held);
+    let mut piece = vec![0; PIECE];
+    loop {
+        match decoder.read(&mut piece) {
+            Ok(0) => return Ok(plain.end()?),
+            Ok(read) if plain.add(&piece[..read])? => {}
+            Ok(_) => return Err(BodyError::Bomb(max_bytes)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(BodyError::Inflate(error)),
+        }
+    }
+}
+
+/// Bytes that become more, in a list for which there is room before it grows.
+struct Growing<'h> {
+    bytes: Vec<u8>,
+    max_bytes: usize,
+    /// What was held before there were any.
+    beside: usize,
+    held: &'h mut Held,
+}
+
+impl<'h> Growing<'h> {
+    fn new(max_bytes: usize, held: &'h mut Held) -> Self {
+        Self { bytes: Vec::new(), max_bytes, beside: held.bytes(), held }
+    }
+
+    /// Adds some; false when these are too many.
+    fn add(&mut self, more: &[u8]) -> Result<bool, NoRoom> {
+        let needed = self.bytes.len().saturating_add(more.len());
+        if needed > self.max_bytes {
+            return Ok(false);
+        }
+        let old = self.bytes.capacity();
+        if needed > old {
+            let new = needed.max(old.saturating_mul(2)).min(self.max_bytes);
+            // Both are there while what has come is moved.
+            self.held.set(self.beside + old + new)?;
+            self.bytes.reserve_exact(new - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(more);
+        Ok(true)
+    }
+
+    /// All of them; from now on their own place is held.
+    fn end(self) -> Result<Bytes, NoRoom> {
+        self.held.set(self.beside + self.bytes.capacity())?;
+        Ok(self.bytes.into())
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write as _;
-
-    use super::*;
-
-    const MAX: usize = 1 << 16;
-
-    async fn read_as(encoding: &str, body: Vec<u8>) -> Result<Bytes, String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_ENCODING, encoding.parse().unwrap());
-        read(&headers, Body::from(body), MAX).await.map_err(|error| error.to_string())
-    }
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    #[tokio::test]
-    async fn every_encoding_gives_the_same_bytes_up_to_the_limit() {
-        for bytes in [b"hello".to_vec(), vec![7; MAX]] {
-            for (encoding, body) in [
-                ("identity", bytes.clone()),
-                ("gzip", gzip(&bytes)),
-                ("GZIP", gzip(&bytes)),
-                ("zstd", zstd::encode_all(&*bytes, 3).unwrap()),
-            ] {
-                assert_eq!(read_as(encoding, body).await.as_deref(), Ok(&*bytes), "{encoding}");
-            }
-        }
-        let bomb = vec![0; MAX + 1];
-        assert!(read_as("identity", bomb.clone()).await.unwrap_err().ends_with("more than 65536 bytes"));
-        for body in [("gzip", gzip(&bomb)), ("zstd", zstd::encode_all(&*bomb, 3).unwrap())] {
-            assert!(read_as(body.0, body.1).await.unwrap_err().ends_with("65536 bytes when inflated"));
-        }
-        assert!(read_as("br", vec![]).await.unwrap_err().starts_with(r#"content-encoding is "br", expected gzip"#));
-        assert!(read_as("gzip", b"hello".to_vec()).await.unwrap_err().ends_with("can't be inflated"));
-    }
-
-    #[tokio::test]
-    async fn a_body_that_does_not_come_is_not_waited_for() {
-        // A piece, and then nothing, without an end.
-        let body = http_body_util::Full::new(Bytes::from("hello")).with_trailers(std::future::pending());
-        let (patience, headers) = (Duration::from_millis(20), HeaderMap::new());
-        let error = read_within(patience, &headers, Body::new(body), MAX).await.unwrap_err();
-        assert!(matches!(error, BodyError::Late(_)));
-        assert_eq!(error.to_string(), "the body has not come within 0.02 s, expected all of it by then");
-    }
-
-    #[test]
-    fn the_room_of_a_body_is_what_it_declares_and_else_the_most() {
-        let of = |pairs: &[(header::HeaderName, &str)]| {
-            room(&pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect(), 1_000)
-        };
-        let (length, encoding) = (header::CONTENT_LENGTH, header::CONTENT_ENCODING);
-        for (pairs, bytes) in [
-            (vec![], 2_000),
-            (vec![(length.clone(), "5")], 10),
-            (vec![(length.clone(), "5"), (encoding.clone(), "identity")], 10),
-            (vec![(length.clone(), "5"), (encoding.clone(), " GZIP")], 2_010),
-            (vec![(encoding, "zstd")], 4_000),
-            // Such a body is refused, and nothing of it is read.
-            (vec![(length.clone(), "99999999999")], 2_000),
-            (vec![(length, "99999999999999999999")], 2_000),
-        ] {
-            assert_eq!(of(&pairs), bytes, "{pairs:?}");
-        }
-    }
-}
+mod tests;

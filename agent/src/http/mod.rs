@@ -7,6 +7,8 @@
 //! `/metrics` shows what it last measured, too ([`crate::exposition`]).
 
 pub mod body;
+#[cfg(test)]
+mod fixture;
 pub mod hdr;
 pub mod health;
 pub mod interval;
@@ -16,6 +18,8 @@ pub mod push;
 pub mod room;
 pub mod unit;
 pub mod values;
+
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -35,6 +39,8 @@ pub struct Shared {
     pub node: String,
     /// Greatest body of a push in bytes.
     pub max_push_bytes: usize,
+    /// How long a body may take to come: [`body::PATIENCE`].
+    pub patience: Duration,
     /// Where pushes are kept.
     pub keeper: Keeper,
     /// Running totals, and where requests are kept.
@@ -47,6 +53,12 @@ pub struct Shared {
     pub health: Health,
     /// What was last measured.
     pub exposition: Exposition,
+}
+
+impl Shared {
+    fn limits(&self) -> body::Limits {
+        body::Limits { max_bytes: self.max_push_bytes, patience: self.patience }
+    }
 }
 
 /// The listener's routes.

@@ -17,12 +17,12 @@ use contador_schemas::series::{series_id, window_of};
 use serde_json::{Value, json};
 
 use super::Shared;
-use super::body::BodyError;
+use super::body::{self, BodyError};
 use super::hdr::{self, HdrError};
+use super::interval;
 use super::params::Params;
-use super::room::{FULL, Part, Room};
+use super::room::NoRoom;
 use super::values::{self, Recorded, Values, ValuesError};
-use super::{body, interval};
 use crate::errors::chain;
 use crate::outbox::encode::histogram::{self, Latency, Served, Whose};
 use crate::outbox::{Kind, SpoolError};
@@ -73,8 +73,8 @@ enum PushError {
     Values(#[from] ValuesError),
     #[error("the aborted requests can't be kept")]
     Cells(#[from] CellsError),
-    #[error("{FULL}")]
-    Full,
+    #[error(transparent)]
+    Room(#[from] NoRoom),
     #[error("the latencies can't be kept")]
     Spool(#[from] SpoolError),
 }
@@ -82,6 +82,8 @@ enum PushError {
 impl PushError {
     fn status(&self) -> StatusCode {
         match self {
+            Self::Room(NoRoom::Now) | Self::Body(BodyError::Room(NoRoom::Now)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Room(NoRoom::Ever(_)) | Self::Body(BodyError::Room(NoRoom::Ever(_))) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::TooLarge(_) | BodyError::Bomb(_))
             | Self::Hdr(HdrError::TooLarge(_))
             | Self::Spool(SpoolError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -90,7 +92,7 @@ impl PushError {
             Self::Params(_) | Self::Body(_) | Self::Hdr(_) | Self::Values(_) | Self::Cells(_) => {
                 StatusCode::BAD_REQUEST
             }
-            Self::Full | Self::Spool(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Spool(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -110,7 +112,8 @@ pub async fn push(State(shared): State<Shared>, uri: Uri, headers: HeaderMap, bo
     let result = keep(&shared, &uri, &headers, body).await;
     let counted = match &result {
         Ok(_) => "kept",
-        Err(PushError::Full | PushError::Spool(_)) => "failed",
+        Err(PushError::Spool(_)) => "failed",
+        Err(error) if error.status() == StatusCode::SERVICE_UNAVAILABLE => "failed",
         Err(_) => "refused",
     };
     shared.telemetry.pushes.with_label_values(&[counted]).inc();
@@ -132,14 +135,11 @@ async fn keep(shared: &Shared, uri: &Uri, headers: &HeaderMap, body: Body) -> Re
     let params = Params::of_query(uri).map_err(PushError::Params)?;
     let (answer, request) = made(shared, params, headers, body).await?;
     if !request.is_empty() {
-        let _keeping = part(&shared.room, request.len())?;
+        let mut keeping = shared.room.hold();
+        keeping.set(request.len())?;
         shared.keeper.keep(Kind::Latency, request).await?;
     }
     Ok(answer)
-}
-
-fn part(room: &Room, bytes: usize) -> Result<Part, PushError> {
-    room.take(bytes).ok_or(PushError::Full)
 }
 
 /// The answer, and what is sent of a body: nothing where there is nothing.
@@ -150,10 +150,10 @@ async fn made(
     body: Body,
 ) -> Result<(Value, Vec<u8>), PushError> {
     let max_bytes = shared.max_push_bytes;
-    let _reading = part(&shared.room, body::room(headers, max_bytes))?;
-    let body = body::read(headers, body, max_bytes).await?;
+    let mut held = shared.room.hold();
+    let body = body::read(headers, body, shared.limits(), &mut held).await?;
     let form = Form::of(headers, &body);
-    let _making = part(&shared.room, form.room(body.len(), max_bytes))?;
+    held.add(form.room(body.len(), max_bytes))?;
     let told = told(form, &body, max_bytes, &mut params)?;
     params.check().map_err(PushError::Params)?;
     let (start_ns, end_ns) = interval::interval(&params, now_ns()).map_err(PushError::Params)?;
@@ -179,7 +179,7 @@ fn told(form: Form, body: &[u8], max_bytes: usize, params: &mut Params) -> Resul
             }
             told
         }
-        Form::Lines => single(&values::lines(body)?, params)?,
+        Form::Lines => single(&values::lines(body)?, params).map_err(|error| error.of_lines(body))?,
         Form::Histogram => {
             let hdr::Decoded { cells, sum_us } = hdr::decode(body, max_bytes, params.unit)?;
             if params.censored {

@@ -48,12 +48,30 @@ pub enum ValuesError {
         /// The number, as it was sent.
         value: f64,
     },
+    /// The same of a number that is on a line.
+    #[error("line {line} is {value}, expected a number from 0 to {MAX_US} microseconds")]
+    LineValue {
+        /// From 1.
+        line: usize,
+        /// The number, as it was sent.
+        value: f64,
+    },
     /// They can't be kept.
     #[error("the values can't be kept")]
     Cells(#[from] CellsError),
     /// There is no histogram for them.
     #[error("a histogram can't be made")]
     Histogram(#[from] CreationError),
+}
+
+impl ValuesError {
+    /// The same fault where the numbers are those of [`lines`]: named by its line.
+    #[must_use]
+    pub fn of_lines(self, body: &[u8]) -> Self {
+        let Self::Value { index, value, .. } = self else { return self };
+        let line = std::str::from_utf8(body).ok().and_then(|text| told(text).nth(index)).map(|(line, _)| line);
+        line.map_or(self, |line| Self::LineValue { line, value })
+    }
 }
 
 /// Values as they were sent.
@@ -92,10 +110,14 @@ pub fn json(body: &[u8], params: &mut Params) -> Result<Values, ValuesError> {
 /// [`ValuesError::Text`] and [`ValuesError::Line`].
 pub fn lines(body: &[u8]) -> Result<Vec<f64>, ValuesError> {
     let text = std::str::from_utf8(body).map_err(|error| ValuesError::Text(error.valid_up_to()))?;
-    let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
-    lines
-        .map(|(index, line)| line.parse().map_err(|_| ValuesError::Line { line: index + 1, shown: label::shown(line) }))
+    told(text)
+        .map(|(line, number)| number.parse().map_err(|_| ValuesError::Line { line, shown: label::shown(number) }))
         .collect()
+}
+
+/// Lines that are not empty, and the number of each, from 1.
+fn told(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty())
 }
 
 /// Records how long requests took.

@@ -148,6 +148,7 @@ pub async fn run(config: Config, options: Options, shutdown: CancellationToken) 
     let shared = Shared {
         node: config.node.clone(),
         max_push_bytes: config.max_push_bytes,
+        patience: http::body::PATIENCE,
         keeper,
         totals,
         room: http::Room::new(config.max_push_bytes),

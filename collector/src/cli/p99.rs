@@ -63,8 +63,8 @@ pub struct Args {
     step: Option<u32>,
     /// An answer for each value of this label: model, route, environment, owner, device, or an attribute's name; of several,
     /// with commas, for each combination.
-    #[arg(long, value_name = "LABEL", value_delimiter = ',', value_parser = name)]
-    by: Vec<String>,
+    #[arg(long, value_name = "LABEL", value_delimiter = ',', value_parser = Label::read)]
+    by: Vec<Label>,
     /// Where the time goes: queue, prefill, decode, and the network's part of the mean.
     #[arg(long, conflicts_with_all = ["step", "by", "q", "metric"])]
     phases: bool,
@@ -105,7 +105,7 @@ impl Args {
             .only(Label::Device, &self.device);
         let labels = self.label.iter().cloned();
         ask.equal.extend(labels.map(|(name, value)| (Label::Attribute(name), value)));
-        ask.by = self.by.iter().map(|name| Label::named(name)).collect();
+        ask.by = self.by.clone();
         (ask.step, ask.quantiles, ask.max_ratio) = (self.step, vec![self.q], self.max_ratio);
         ask.check().map_err(|error| usage(format!("--{error}")))?;
         Ok(ask)
@@ -202,7 +202,28 @@ fn names(all: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_names_no_label_tells_nothing_apart() {
+        let by = |by: &str| Command::try_parse_from(["p99", "--service", "s", "--by", by]).map(|told| told.args.by);
+        assert_eq!(by("model,label.model").unwrap(), [Label::Model, Label::Attribute("model".to_owned())]);
+        for (bad, expected) in [
+            ("label.", "\"label.\", expected the name of an attribute after the point"),
+            ("model,", "\"\", expected a name of a column or of an attribute"),
+        ] {
+            let error = by(bad).unwrap_err().to_string();
+            assert!(error.contains(expected), "{bad}: {error}");
+        }
+    }
 
     #[test]
     fn names_of_senders_move_no_cursor_and_are_not_all_told() {

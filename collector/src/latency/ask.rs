@@ -49,12 +49,20 @@ pub const COLUMNS: [(&str, Label); 7] = [
 
 impl Label {
     /// The column of this name, else the attribute; `label.NAME` is always the attribute.
-    pub fn named(name: &str) -> Self {
-        if let Some(name) = name.strip_prefix("label.") {
-            return Self::Attribute(name.to_owned());
-        }
-        let column = COLUMNS.iter().find(|(column, _)| *column == name).map(|(_, label)| label.clone());
-        column.unwrap_or_else(|| Self::Attribute(name.to_owned()))
+    ///
+    /// # Errors
+    /// What was expected, when it names neither.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let name = match text.strip_prefix("label.") {
+            Some("") => return Err(format!("{text:?}, expected the name of an attribute after the point")),
+            Some(name) => name,
+            None if text.is_empty() => return Err(format!("{text:?}, expected a name of a column or of an attribute")),
+            None => match COLUMNS.iter().find(|(column, _)| *column == text) {
+                Some((_, label)) => return Ok(label.clone()),
+                None => text,
+            },
+        };
+        Ok(Self::Attribute(name.to_owned()))
     }
 
     /// What it is asked by and told as: `label.NAME` for an attribute that has the name of a column.
@@ -214,9 +222,14 @@ mod tests {
 
     #[test]
     fn labels_are_columns_or_attributes() {
-        assert_eq!(Label::named("model"), Label::Model);
-        assert_eq!(Label::named("label.model"), Label::Attribute("model".to_owned()));
-        assert_eq!(Label::named("cloud.region"), Label::Attribute("cloud.region".to_owned()));
+        assert_eq!(Label::read("model"), Ok(Label::Model));
+        assert_eq!(Label::read("label.model"), Ok(Label::Attribute("model".to_owned())));
+        assert_eq!(Label::read("cloud.region"), Ok(Label::Attribute("cloud.region".to_owned())));
+        assert_eq!(
+            Label::read("label."),
+            Err("\"label.\", expected the name of an attribute after the point".to_owned())
+        );
+        assert_eq!(Label::read(""), Err("\"\", expected a name of a column or of an attribute".to_owned()));
         for (name, label) in COLUMNS {
             assert_eq!((label.name(), label.shown().as_str()), (name, name));
         }

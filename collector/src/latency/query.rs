@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use clickhouse::Row;
 use contador_schemas::cells::{Cell, Cells, CellsError};
 use contador_schemas::quantile::{Answer, Quantile};
+use contador_schemas::series::WINDOW_SECONDS;
 use serde::Deserialize;
 
 use super::ask::{Ask, Error, Label, MOST_ANSWERS};
-use super::levels::{Clean, Span};
+use super::levels::{Clean, LEVELS, Span};
 use super::sql::{self, Condition};
 use crate::store::Store;
 
@@ -203,22 +204,26 @@ pub fn metrics_of<'f>(found: &'f [(String, String)], service: &str) -> Vec<&'f s
     found.iter().filter(|(name, _)| name == service).map(|(_, metric)| metric.as_str()).collect()
 }
 
-/// The services and metrics that have latencies in `[from, to)`, Unix seconds, in alphabetical order.
+/// The services and metrics that have latencies in these windows, as [`Ask::windows`] gives them, in alphabetical order.
 ///
 /// # Errors
 /// [`Error::Store`].
 pub async fn services(store: &Store, from: u32, to: u32) -> Result<Vec<(String, String)>, Error> {
-    let tables: Vec<String> = [("latency", 10), ("latency_5m", 300), ("latency_1h", 3_600), ("latency_1d", 86_400)]
-        .iter()
-        .map(|(table, seconds)| {
-            format!(
-                "SELECT service, metric FROM {table} WHERE window > toDateTime({}, 'UTC') \
-                 AND window < toDateTime({to}, 'UTC') GROUP BY service, metric",
-                // A window that reaches into the time counts.
-                from.saturating_sub(*seconds)
-            )
+    let tables: Vec<String> = std::iter::once(("latency", WINDOW_SECONDS))
+        .chain(LEVELS.iter().map(|level| (level.table, level.seconds)))
+        .filter_map(|(table, seconds)| {
+            // Only windows that are whole in this time: traffic of another part of an hour is none of it. What is beside whole
+            // hours and days is in the rows or, where they are kept no longer, in windows of five minutes.
+            let last = to.checked_sub(seconds)?;
+            Some(format!(
+                "SELECT service, metric FROM {table} WHERE window >= toDateTime({from}, 'UTC') \
+                 AND window <= toDateTime({last}, 'UTC') GROUP BY service, metric"
+            ))
         })
         .collect();
+    if tables.is_empty() {
+        return Ok(Vec::new());
+    }
     let sql = format!(
         "SELECT toString(service) AS s, toString(metric) AS m FROM ({}) GROUP BY s, m ORDER BY s, m LIMIT 100000",
         tables.join(" UNION ALL ")

@@ -16,7 +16,7 @@ use crate::latency::query::metrics_of;
 use crate::latency::{Ask, Error, Label, Told, phases, services, show, tell};
 use crate::store::watch::chain;
 
-/// Longest wait for ClickHouse.
+/// Longest wait for ClickHouse, from when it is asked.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Most services or metrics that are named to one who asks for another.
@@ -27,6 +27,7 @@ pub(super) fn routes() -> Router<Known> {
         .route("/api/v1/latency/quantile", get(quantile))
         .route("/api/v1/latency/phases", get(phases_of))
         .route("/api/v1/latency/services", get(all_services))
+        .route("/api/v1/latency", get(unknown))
         .route("/api/v1/latency/", get(unknown))
         .route("/api/v1/latency/{*page}", get(unknown))
         .method_not_allowed_fallback(only_get)
@@ -81,12 +82,9 @@ async fn asked<T>(known: &Known, work: impl Future<Output = Result<T, Error>>) -
     if let Some(reason) = known.state.borrow().reason() {
         return Err(Fault::Later(reason.to_owned()));
     }
-    let work = async {
-        let _place = known.at_once.acquire().await.map_err(|error| Fault::Later(error.to_string()))?;
-        work.await.map_err(Fault::from)
-    };
+    let _place = known.places.take().await.map_err(Fault::Later)?;
     let late = |_| Fault::Later(format!("clickhouse has not answered within {} s", PATIENCE.as_secs()));
-    tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+    tokio::time::timeout(PATIENCE, work).await.map_err(late)?.map_err(Fault::from)
 }
 
 fn read(page: Page, query: Option<String>) -> Result<Ask, Fault> {
@@ -149,4 +147,50 @@ async fn all_services(State(known): State<Known>, RawQuery(query): RawQuery) -> 
         services.push(json!({ "service": part[0].0, "metrics": metrics }));
     }
     Ok(Json(json!({ "from": from, "to": to, "services": services })))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use tokio::sync::watch;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::store::{StoreArgs, StoreState};
+    use crate::web::Places;
+
+    /// Without a ClickHouse, and so many questions that may be asked at once.
+    fn known(most: usize) -> Known {
+        let args = StoreArgs {
+            url: "http://127.0.0.1:9".to_owned(),
+            user: "default".to_owned(),
+            database: "contador".to_owned(),
+        };
+        let store = args.open_with(None).unwrap();
+        let (_, state) = watch::channel(StoreState::Up);
+        Known { store, state, places: Places::new(most, Duration::from_millis(20)) }
+    }
+
+    #[tokio::test]
+    async fn who_gets_no_place_is_told_that_too_many_ask_and_not_that_clickhouse_is_slow() {
+        let known = known(1);
+        let place = known.places.take().await;
+        let Err(Fault::Later(reason)) = asked(&known, async { Ok(()) }).await else { panic!("expected no place") };
+        assert_eq!(reason, "1 questions are being answered and none was within 0.02 s, expected to come back");
+        drop(place);
+        assert!(asked(&known, async { Ok(()) }).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn every_path_that_is_no_page_is_told_which_there_are() {
+        for path in ["/api/v1/latency", "/api/v1/latency/", "/api/v1/latency/quantiles", "/api/v1/latency/a/b"] {
+            let request = http::Request::get(path).body(Body::empty()).unwrap();
+            let answer = routes().with_state(known(1)).oneshot(request).await.unwrap();
+            let status = answer.status();
+            let body = to_bytes(answer.into_body(), 1 << 16).await.unwrap();
+            let expected = format!("{path:?}, expected one of /api/v1/latency/quantile, phases and services");
+            let expected = json!({ "error": expected }).to_string();
+            assert_eq!((status, &*body), (StatusCode::NOT_FOUND, expected.as_bytes()));
+        }
+    }
 }

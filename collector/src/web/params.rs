@@ -106,12 +106,18 @@ pub fn ask(page: Page, query: &str) -> Result<Ask, Fault> {
             }
             "q" => ask.quantiles = vec![read::quantile(&value).map_err(fault)?],
             "max_ratio" => ask.max_ratio = read::ratio(&value).map_err(fault)?,
-            "by" => ask.by.extend(value.split(',').filter(|name| !name.is_empty()).map(Label::named)),
+            "by" => {
+                for label in value.split(',') {
+                    ask.by.push(Label::read(label).map_err(fault)?);
+                }
+            }
             "owner" if !value.is_empty() => ask = ask.only(Label::Owner, &read::owner(&value).map_err(fault)?),
             "label." => return Err(fault(format!("{value:?}, expected the name of an attribute after the point"))),
             // An empty value of a label asks for those that lack it.
-            label if label.starts_with("label.") => ask.equal.push((Label::named(label), value.into_owned())),
-            column => ask = ask.only(Label::named(column), &value),
+            label if label.starts_with("label.") => {
+                ask.equal.push((Label::read(label).map_err(fault)?, value.into_owned()));
+            }
+            column => ask = ask.only(Label::read(column).map_err(fault)?, &value),
         }
     }
     let fault = |name: &str, message: String| Fault { name: name.to_owned(), message };
@@ -190,6 +196,14 @@ mod tests {
              device, from, to, last, step, q, by, max_ratio, label.NAME"
         );
         assert_eq!(fault("service=a&from=1&last=1h"), "last: \"1h\", expected it without from");
+        for by in ["by=label.", "by=model,label.", "by=model&by=label."] {
+            let expected = "by: \"label.\", expected the name of an attribute after the point";
+            assert_eq!(fault(&format!("service=a&{by}")), expected, "{by}");
+        }
+        for by in ["by=", "by", "by=model,", "by=,model"] {
+            let expected = "by: \"\", expected a name of a column or of an attribute";
+            assert_eq!(fault(&format!("service=a&{by}")), expected, "{by}");
+        }
         assert_eq!(fault("service=a&label.=x"), "label.: \"x\", expected the name of an attribute after the point");
     }
 

@@ -88,7 +88,7 @@ pub async fn by_grpc(State(shared): State<Shared>, headers: HeaderMap, body: Bod
 async fn keep(shared: &Shared, message: message::Message) -> Result<Counted, Fault> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-    Ok(shared.totals.keep(message.request, now, message.room).await?)
+    Ok(shared.totals.keep(message.request, now, message.held).await?)
 }
 
 fn counted(shared: &Shared, taken: Result<Counted, Fault>) -> Result<Counted, Fault> {

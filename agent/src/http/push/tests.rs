@@ -7,29 +7,25 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 
 use super::*;
-use crate::exposition::{Exposition, Latest};
-use crate::http::Health;
-use crate::outbox::{Keeper, SpoolLimits};
-use crate::telemetry::Telemetry;
-use crate::totals::Totals;
+use crate::http::fixture;
+use crate::http::room::{Held, Room};
 
 /// All requests together may take 64 KiB.
 const MAX: usize = 1 << 10;
 
 fn shared(dir: &std::path::Path) -> Shared {
-    let telemetry = Telemetry::new().unwrap();
-    let limits = SpoolLimits { max_bytes: 8 << 20, segment_bytes: 1 << 20, rejected_bytes: 1 << 20 };
-    let keeper = Keeper::open(&dir.join("spool"), limits, telemetry.clone()).unwrap();
-    Shared {
-        node: "n1".to_owned(),
-        max_push_bytes: MAX,
-        totals: Totals::open(dir, now_ns(), "n1", keeper.clone(), limits.max_bytes).unwrap(),
-        keeper,
-        room: Room::new(MAX),
-        telemetry,
-        health: Health::default(),
-        exposition: Exposition::new(Latest::new(Duration::from_secs(1)), "n1", false),
-    }
+    fixture::shared(dir, MAX)
+}
+
+/// So many bytes, if they are free.
+fn take(room: &Room, bytes: usize) -> Option<Held> {
+    let mut held = room.hold();
+    held.set(bytes).ok().map(|()| held)
+}
+
+/// A body of which no more comes.
+fn never_whole(come: &str) -> Body {
+    Body::new(Full::new(Bytes::from(come.to_owned())).with_trailers(std::future::pending()))
 }
 
 /// Status, `Retry-After` and text of the answer to a push.
@@ -48,17 +44,15 @@ const TEXT: (header::HeaderName, &str) = (header::CONTENT_TYPE, "text/plain");
 async fn all_pushes_at_work_have_a_bound_and_those_beyond_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let shared = shared(dir.path());
-    // Of bodies whose length is not told, 32 may come at once.
-    let coming: Vec<_> = (0..32)
+    // Of the greatest bodies, 64 may have come at once.
+    let coming: Vec<_> = (0..64)
         .map(|_| {
             let shared = shared.clone();
-            tokio::spawn(async move {
-                let never = Full::new(Bytes::from("1\n")).with_trailers(std::future::pending());
-                pushed(&shared, &[TEXT], Body::new(never)).await
-            })
+            tokio::spawn(async move { pushed(&shared, &[TEXT], never_whole(&"1\n".repeat(MAX / 2))).await })
         })
         .collect();
-    while shared.room.take(1).is_some() {
+    // All of them wait for the rest.
+    for _ in 0..10 {
         tokio::task::yield_now().await;
     }
     let (status, retry, error) = pushed(&shared, &[TEXT, (header::CONTENT_LENGTH, "2")], "1\n".into()).await;
@@ -71,7 +65,33 @@ async fn all_pushes_at_work_have_a_bound_and_those_beyond_come_back() {
     }
     let (status, _, answer) = pushed(&shared, &[TEXT], "1\n".into()).await;
     assert!(status == 200 && answer.contains(r#""count":1"#), "{status} {answer}");
-    assert!(shared.room.take(shared.room.bytes()).is_some());
+    assert!(take(&shared.room, shared.room.bytes()).is_some());
+}
+
+#[tokio::test]
+async fn who_only_says_that_bytes_will_come_keeps_nobody_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = shared(dir.path());
+    let idle: Vec<_> = (0..400)
+        .map(|index| {
+            let shared = shared.clone();
+            tokio::spawn(async move {
+                let length = (header::CONTENT_LENGTH, "1024");
+                let headers: &[_] = if index % 2 == 0 { &[TEXT] } else { &[TEXT, length] };
+                pushed(&shared, headers, never_whole("")).await
+            })
+        })
+        .collect();
+    // All of them wait once for their bodies.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    let (status, _, answer) = pushed(&shared, &[TEXT], "1\n".repeat(MAX / 2).into()).await;
+    assert_eq!(status, 200, "{answer}");
+    for push in idle {
+        assert!(!push.is_finished());
+        push.abort();
+    }
 }
 
 #[tokio::test]
@@ -79,9 +99,9 @@ async fn what_is_made_of_a_body_takes_its_part_too() {
     let dir = tempfile::tempdir().unwrap();
     let shared = shared(dir.path());
     let numbers = "1\n".repeat(MAX / 2);
-    // A body of 1 KiB is read in 2 KiB, and its numbers take 24 KiB.
-    for (free, expected) in [(25, 503), (26, 200), (1, 503)] {
-        let rest = shared.room.take(shared.room.bytes() - (free << 10)).unwrap();
+    // A body of 1 KiB, and its numbers take 24 KiB.
+    for (free, expected) in [(24, 503), (25, 200), (0, 503)] {
+        let rest = take(&shared.room, shared.room.bytes() - (free << 10)).unwrap();
         let (status, ..) = pushed(&shared, &[TEXT, (header::CONTENT_LENGTH, "1024")], numbers.clone().into()).await;
         assert_eq!(status, expected, "{free} KiB");
         drop(rest);
@@ -89,18 +109,49 @@ async fn what_is_made_of_a_body_takes_its_part_too() {
     assert_eq!(shared.telemetry.pushes.with_label_values(&["failed"]).get(), 2);
 }
 
-#[test]
-fn a_body_that_does_not_come_is_a_timeout() {
-    let late = PushError::Body(BodyError::Late(Duration::from_secs(10)));
-    assert_eq!(late.status(), StatusCode::REQUEST_TIMEOUT);
-    assert_eq!(late.to_string(), "the body has not come within 10 s, expected all of it by then");
+#[tokio::test]
+async fn a_body_that_does_not_come_is_a_timeout() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = Shared { patience: Duration::from_millis(20), ..shared(dir.path()) };
+    for come in ["", "1\n"] {
+        let (status, retry, error) = pushed(&shared, &[TEXT], never_whole(come)).await;
+        assert_eq!((status, retry), (408, None));
+        assert_eq!(error, r#"{"error":"the body has not come within 0.02 s, expected all of it by then"}"#);
+    }
+    assert_eq!(shared.telemetry.pushes.with_label_values(&["refused"]).get(), 2);
+}
+
+#[tokio::test]
+async fn a_number_that_is_no_latency_is_named_by_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = shared(dir.path());
+    for (body, line, value) in [("1\n\n \n2\n-3\n", 5, "-3"), ("NaN", 1, "NaN"), ("\n1e17\n", 2, "100000000000000000")]
+    {
+        let (status, _, error) = pushed(&shared, &[TEXT], body.into()).await;
+        let expected = format!("line {line} is {value}, expected a number from 0 to 9007199254740992 microseconds");
+        assert_eq!((status, error), (400, json!({ "error": expected }).to_string()), "{body:?}");
+    }
 }
 
 #[test]
 fn lists_take_no_more_memory_than_was_asked_for() {
-    // Two bytes each; a list that grows has its old place beside the new one, three floats for each number.
-    let numbers = MAX / 2;
-    assert!(Form::Lines.room(MAX, MAX) >= numbers * 3 * size_of::<f64>() + numbers * 2 * size_of::<f64>());
-    // Inflated in a list that doubles.
-    assert!(Form::Histogram.room(MAX, MAX) >= 2 * MAX + 2 * MAX);
+    for power in 3..16 {
+        // A list that has just doubled is the largest for what is in it.
+        let numbers = (1 << power) + 1;
+        let lines = "1\n".repeat(numbers);
+        let list = "1,".repeat(numbers - 1) + "1";
+        let object = format!(r#"{{"aborted":[{list}],"values":[]}}"#);
+        let of_lines = values::lines(lines.as_bytes()).unwrap();
+        let aborted = values::json(object.as_bytes(), &mut Params::default()).unwrap().aborted.unwrap();
+        for (form, body, values) in [(Form::Lines, lines, of_lines), (Form::Json, object, aborted)] {
+            assert_eq!(values.len(), numbers);
+            let capacity = values.capacity() * size_of::<f64>();
+            // Its old place of half of that is beside it as it grows. Later the edges of aborted requests are, in a list of their
+            // own, and a cell for each that is different, of which there is one here.
+            let edges = values.len() * size_of::<f64>() + size_of::<Cell>();
+            let most = (capacity + capacity / 2).max(capacity + edges);
+            let room = form.room(body.len(), MAX);
+            assert!(most <= room, "{form:?} of {} bytes: {most}, room for {room}", body.len());
+        }
+    }
 }

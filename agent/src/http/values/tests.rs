@@ -125,6 +125,10 @@ fn a_number_a_line() {
     assert_eq!(lines(b"1\n 2.5 \r\n\n3e2\n").unwrap(), [1.0, 2.5, 300.0]);
     assert_eq!(lines(b"").unwrap(), [0.0; 0]);
     assert_eq!(lines(b"1\n\nx\n").unwrap_err().to_string(), r#"line 3 is "x", expected a number"#);
+    // A number that is no latency is named by its line, too.
+    let body = b"1\r\n\n-3\n";
+    let error = record(&lines(body).unwrap(), Unit::Microseconds).unwrap_err().of_lines(body).to_string();
+    assert_eq!(error, "line 3 is -3, expected a number from 0 to 9007199254740992 microseconds");
     let error = lines("ñ".repeat(5_000).as_bytes()).unwrap_err().to_string();
     assert!(error.starts_with("line 1 is") && error.len() < 200, "{error}");
     assert!(lines(b"1\n\xff").unwrap_err().to_string().starts_with("the body is no UTF-8 at byte 2"));
