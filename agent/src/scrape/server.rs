@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
 use super::memory::{Moment, Step, Total, exact, since};
-use super::other::Turn;
+use super::other::{Course, Courses, Pair, Turn};
 use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
 use super::reading::read;
@@ -43,6 +43,9 @@ pub struct Server {
     unseen: BTreeMap<String, Unseen>,
     #[serde(default)]
     owed: Owed,
+    /// Servers at this address, as far as totals tell them.
+    #[serde(default)]
+    courses: Courses,
 }
 
 impl Server {
@@ -61,6 +64,7 @@ impl Server {
             series: BTreeMap::new(),
             unseen: BTreeMap::new(),
             owed: Owed::default(),
+            courses: Courses::default(),
         }
     }
 
@@ -93,16 +97,19 @@ impl Server {
         let is_comparable = same_run && !self.forgotten && !is_learned;
         let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let found = gather(&page, rules);
-        let turn = self.turn(&found, at_ns);
+        let courses = self.courses.clone();
+        let turn = self.turn(&found, run_s, at_ns);
         if turn == Turn::Other {
             // Of the other one's requests that run nothing is known.
             self.unseen.clear();
         }
+        // What only the other one shows was not looked for on its page before.
+        let page_before_ns = page_before_ns.filter(|_| turn == Turn::Same);
         let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns, turn };
         let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
         self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
-        taken.is_new = is_learned;
+        taken.is_new = is_learned || !self.courses.is_like(&courses);
         self.name(&mut taken, is_learned);
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
         let mut taking = Taking::new(taken, moment, uptime_s, self.kind, std::mem::take(&mut self.owed));
@@ -150,18 +157,25 @@ impl Server {
         taken.preset = self.preset.as_deref().and_then(|name| name.parse().ok()).map(Preset::name);
     }
 
-    /// Whose this page is, by all totals that may be those of another server at the same address.
-    fn turn(&self, found: &[Series<'_, '_>], at_ns: u64) -> Turn {
-        if self.series.values().all(|total| !total.has_rival()) {
-            return Turn::Same;
-        }
-        let mut totals = Vec::new();
-        for series in found.iter().filter(|series| !series.spoiled) {
-            let total = series.key().and_then(|key| self.series.get(&key)).filter(|total| total.has_rival());
-            let read = total.and_then(|total| Some((total, read(series, series.counter(found)).ok()?)));
-            totals.extend(read);
-        }
-        Turn::of(totals.iter().filter_map(|(total, now)| total.rivals(now, at_ns)))
+    /// Whose this page is, by all totals that say no start.
+    fn turn(&mut self, found: &[Series<'_, '_>], run_s: Option<f64>, at_ns: u64) -> Turn {
+        let Some(before_ns) = self.page_ns.filter(|_| run_s.is_none()) else { return Turn::Same };
+        let pair = |series: &Series<'_, '_>| {
+            let key = series.key().filter(|_| !series.spoiled)?;
+            let total = self.series.get(&key)?;
+            let before = total.without_start()?.to_vec();
+            let now = read(series, series.counter(found)).ok()?;
+            let is_token = matches!(series.role, Role::Counted(_, What::InputTokens | What::OutputTokens));
+            let is_current = self.courses.is_current(total.at_ns);
+            let is_one = now.created_s.is_none() && total.is_comparable(&now) && is_current;
+            is_one.then_some(Pair { key, before, now: now.counts, weighs: !is_token })
+        };
+        let pairs: Vec<Pair> = found.iter().filter_map(pair).collect();
+        let left = || -> Course {
+            let course = self.series.iter().map(|(key, total)| Some((key.clone(), total.without_start()?.to_vec())));
+            course.flatten().collect()
+        };
+        self.courses.turn(&pairs, at_ns, at_ns.saturating_sub(before_ns), left)
     }
 
     /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page
@@ -220,6 +234,11 @@ impl Server {
         let page_before_ns = taking.moment.page_before_ns.filter(|_| clear && !self.forgotten);
         let moment = Moment { page_before_ns, ..taking.moment };
         let before = self.series.get_mut(key);
+        let says_start =
+            before.as_deref().is_some_and(|before| before.without_start().is_none()) || reading.created_s.is_some();
+        if moment.turn == Turn::Unsure && !says_start {
+            return self.unclear(series, taking);
+        }
         let step = since(before.as_deref(), &reading, &moment);
         let whole = matches!(&step, Step::Increase(came) if came.whole);
         match step {
@@ -241,9 +260,8 @@ impl Server {
             },
         }
         taking.total(series, &reading, whole);
-        let before = self.series.get(key);
-        let total = Total::new(&reading, &moment, before);
-        taking.taken.is_new |= before.is_none_or(|before| !before.is_like(&total));
+        let total = Total::new(&reading, &moment);
+        taking.taken.is_new |= self.series.get(key).is_none_or(|before| !before.is_like(&total));
         self.series.insert(key.to_owned(), total);
     }
 

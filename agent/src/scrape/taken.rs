@@ -96,8 +96,8 @@ pub enum Reason {
     /// First totals of series whose start is not known or was not watched, and totals in other bounds than before: base
     /// lines, no traffic. Those of 0 are not counted.
     BaseLine,
-    /// Totals that can't be compared with the ones before, since two servers answer at one address: by their starts, or by totals that
-    /// leap between two courses.
+    /// Totals that can't be compared with the ones before, since several servers answer at one address: by their starts, or by totals
+    /// that fall and come back.
     Overlap,
 }
 
