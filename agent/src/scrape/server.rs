@@ -73,6 +73,11 @@ impl Server {
         self.series.len()
     }
 
+    /// Whether its last page is older than this instant, Unix nanoseconds.
+    pub fn is_older(&self, than_ns: u64) -> bool {
+        self.page_ns.is_some_and(|page| page < than_ns)
+    }
+
     /// Takes a page that was read at `at_ns` (Unix nanoseconds): what came since the last good one.
     pub fn take(&mut self, text: &str, format: Format, at_ns: u64, rules: &Rules) -> Taken {
         let mut taken = Taken::default();
