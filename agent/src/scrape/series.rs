@@ -196,6 +196,14 @@ impl Series<'_, '_> {
         }
     }
 
+    /// The same as its preset has it, whatever a user calls it: what a preset knows of several series goes by this.
+    pub fn meant(&self) -> Identity {
+        match &self.role {
+            Role::Timed(meaning) if meaning.preset.is_some() => meaning.meant(self.labels),
+            _ => self.identity(),
+        }
+    }
+
     /// For a mean: how many values there were, by the counter of the same labels.
     pub fn counter(&self, found: &[Self]) -> Option<f64> {
         let Shape::Mean(counter) = &self.timed()?.what.shape else { return None };

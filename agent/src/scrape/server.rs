@@ -118,11 +118,7 @@ impl Server {
         self.name(&mut taken, is_learned);
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
         let mut taking = Taking::new(taken, moment, uptime_s, self.kind, std::mem::take(&mut self.owed));
-        for (meaning, preset) in found.iter().filter_map(|series| series.timed().zip(series.preset())) {
-            if meaning.what.meant == REQUESTS {
-                taking.called.insert(preset, meaning.what.metric.clone());
-            }
-        }
+        found.iter().for_each(|series| taking.call(series));
         let unclear = std::mem::take(&mut self.unclear);
         for family in page.families.iter().filter(|family| family.spoiled) {
             self.unclear.insert(family.name.strip_suffix("_total").unwrap_or(&family.name).to_owned());

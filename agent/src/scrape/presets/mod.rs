@@ -63,6 +63,13 @@ impl Preset {
         }
     }
 
+    /// Whether it counts aborted requests among all requests, too.
+    pub(super) fn counts_together(self) -> bool {
+        let is_one = |table: &&tables::Table| table.preset == self;
+        let mut counters = tables::TABLES.iter().filter(is_one).flat_map(|table| table.counters);
+        counters.any(|counter| counter.what == What::RequestsAndAborted)
+    }
+
     /// What it observes, beside whole requests, once for each request when it ends, also for those that were aborted inside.
     pub(super) fn at_end(self) -> &'static [&'static str] {
         tables::TABLES.iter().find(|table| table.preset == self).map_or(&[], |table| table.at_end)

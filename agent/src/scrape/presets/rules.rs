@@ -97,6 +97,11 @@ impl<M> Meaning<M> {
         self.labels.identity(labels)
     }
 
+    /// What they say by the names of presets.
+    pub fn meant(&self, labels: &[Label<'_>]) -> Identity {
+        Labels::default().identity(labels)
+    }
+
     /// Whether it is meant of a series with these labels.
     pub fn is_of(&self, labels: &[Label<'_>]) -> bool {
         let has = |name: &String, value: &String| {
