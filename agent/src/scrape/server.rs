@@ -11,7 +11,7 @@ use super::other::{Course, Courses, Pair, Turn};
 use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
 use super::reading::read;
-use super::series::{Role, Series, gather};
+use super::series::{Role, Series, gather, missing};
 use super::taken::{Reason, Taken};
 use super::taking::{Kind, Taking};
 use super::text::{self, Format, Page};
@@ -23,9 +23,12 @@ pub struct Server {
     watched_ns: u64,
     /// The last page, Unix nanoseconds.
     page_ns: Option<u64>,
-    /// Which rules that page was read by ([`Rules::print`]); `None` of memories that don't say it.
+    /// Which rules that page was read by ([`Rules::fingerprint`]); `None` of memories that don't say it.
     #[serde(default)]
     rules: Option<Uuid>,
+    /// Families of which those rules looked for some series only.
+    #[serde(default)]
+    in_part: BTreeSet<String>,
     /// The preset that it is called by.
     #[serde(default)]
     preset: Option<String>,
@@ -56,6 +59,7 @@ impl Server {
             watched_ns: watched_since_ns,
             page_ns: None,
             rules: None,
+            in_part: BTreeSet::new(),
             preset: None,
             run_s: None,
             kind: Kind::default(),
@@ -98,8 +102,9 @@ impl Server {
             (Some(before), Some(now)) => (now - before).abs() <= 1.0,
             (before, now) => before.is_none() && now.is_none(),
         };
-        let is_learned = self.learn(rules);
-        let is_comparable = same_run && !self.forgotten && !is_learned;
+        let before = self.learn(rules);
+        let is_learned = before.is_some();
+        let is_comparable = same_run && !self.forgotten;
         let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let found = gather(&page, rules);
         let courses = self.courses.clone();
@@ -115,11 +120,15 @@ impl Server {
         self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
         taken.is_new = is_learned || !self.courses.is_like(&courses);
+        taken.missing = missing(&found, rules);
         self.name(&mut taken, is_learned);
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
         let mut taking = Taking::new(taken, moment, uptime_s, self.kind, std::mem::take(&mut self.owed));
         found.iter().for_each(|series| taking.call(series));
-        let unclear = std::mem::take(&mut self.unclear);
+        let mut unclear = std::mem::take(&mut self.unclear);
+        if let Some(in_part) = before {
+            unclear.extend(self.not_looked_for(&found, &in_part));
+        }
         for family in page.families.iter().filter(|family| family.spoiled) {
             self.unclear.insert(family.name.strip_suffix("_total").unwrap_or(&family.name).to_owned());
             let bucket = format!("{}_bucket", family.name);
@@ -137,15 +146,26 @@ impl Server {
         taken
     }
 
-    /// Whether the page before was read by other rules. What only today's know was not looked for on it, nor on those before:
-    /// what such a series has counted up to that page is a base line, however old its server is.
-    fn learn(&mut self, rules: &Rules) -> bool {
-        let is_new = self.rules.replace(rules.print()) != Some(rules.print());
-        if is_new {
-            self.kind = Kind { engine: self.kind.engine, ..Kind::default() };
-            self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
+    /// When the page before was read by other rules: the families of which these looked for some series only. What only today's rules
+    /// know was not looked for on that page, nor on those before: what such a series has counted up to then is a base line, however
+    /// old its server is.
+    fn learn(&mut self, rules: &Rules) -> Option<BTreeSet<String>> {
+        let now = rules.fingerprint();
+        if self.rules.replace(now) == Some(now) {
+            return None;
         }
-        is_new
+        self.kind = Kind { engine: self.kind.engine, ..Kind::default() };
+        self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
+        Some(std::mem::replace(&mut self.in_part, rules.in_part()))
+    }
+
+    /// Families of which a series that is new may have been on the page before, which was read by other rules.
+    fn not_looked_for(&self, found: &[Series<'_, '_>], in_part: &BTreeSet<String>) -> BTreeSet<String> {
+        let shown = self.series.iter().filter(|(_, total)| Some(total.seen_ns) == self.page_ns);
+        let shown: BTreeSet<&str> = shown.filter_map(|(key, _)| key.lines().next()).collect();
+        let is_followed = |series: &Series<'_, '_>| shown.contains(&*series.kind()) && !in_part.contains(series.family);
+        let others = found.iter().filter(|series| !is_followed(series));
+        others.map(|series| series.family.to_owned()).collect()
     }
 
     /// Keeps the preset that it was called by first, until other rules find another one.

@@ -13,6 +13,8 @@ pub struct Taken {
     pub dropped: Vec<(Reason, u64)>,
     /// The first faults of the page, for people: line, value and what was expected.
     pub faults: Vec<String>,
+    /// Histograms that a user names and the page has no series of, for people.
+    pub missing: Vec<String>,
     /// The presets whose families are on the page.
     pub presets: Vec<&'static str>,
     /// The preset that the server is called by: the same also for a page that lacks its families.

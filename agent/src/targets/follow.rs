@@ -329,6 +329,9 @@ fn remark(taken: &Taken, is_known: bool) -> Option<String> {
     if !left_out.is_empty() {
         return Some(format!("left out: {}", left_out.join("; ")));
     }
+    if !taken.missing.is_empty() {
+        return Some(format!("no series on the page of the histograms {}", taken.missing.join(", ")));
+    }
     let unknown = "no family of a known server on the page, expected one, or a histogram of the target's";
     (!is_known).then(|| unknown.to_owned())
 }

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 pub(super) use labels::Identity;
 pub use rules::{MOST_SERIES, Rules};
-pub(super) use rules::{Meaning, Part, Shape, Timed};
+pub(super) use rules::{Meaning, Part, Shape, Timed, has_all};
 pub(super) use tables::{Counted, What};
 
 /// A server whose families are known.
@@ -117,6 +117,14 @@ pub enum RulesError {
     /// A family that is named twice for the same labels.
     #[error("histogram family {0:?} is named twice, expected each once, or for other labels")]
     Twice(String),
+    /// A label that tells no series from others.
+    #[error("a label of histogram family {family:?} is {label}, expected one that tells its series apart")]
+    Label {
+        /// The family.
+        family: String,
+        /// The label.
+        label: &'static str,
+    },
     /// No unit of time.
     #[error("unit of histogram family {family:?} is {unit:?}, expected ns, us, ms, s, min or h")]
     Unit {

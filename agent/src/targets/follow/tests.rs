@@ -274,6 +274,9 @@ fn what_a_server_shows_wrongly_at_each_scrape_is_a_remark() {
         let said = remark(&taken, true).unwrap();
         assert_eq!(said, format!("left out: 3 {}", reason.remark().unwrap()));
     }
+    let missing = vec!["h_seconds{handler=\"/a\"}".to_owned(), "g_ms".to_owned()];
+    let told = remark(&Taken { missing, ..Taken::default() }, true);
+    assert_eq!(told.unwrap(), "no series on the page of the histograms h_seconds{handler=\"/a\"}, g_ms");
     taken.dropped = vec![(Reason::NoInfinity, 1), (Reason::Overlap, 4)];
     assert!(remark(&taken, true).unwrap().contains("1 histograms have no bucket +Inf; 4 totals are another server's"));
     taken.faults = vec!["line 4: the value is \"x\"".to_owned()];
