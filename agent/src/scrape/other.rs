@@ -82,8 +82,8 @@ pub(super) enum Turn {
 }
 
 impl Courses {
-    /// Whose the page of `at_ns` is, with these totals, `age_ns` after the page before (both in nanoseconds). `left` is the course of
-    /// that one.
+    /// Whose the page of `at_ns` is, with these totals, `age_ns` after the last one that did not wait (both in nanoseconds). `left` is the
+    /// course of that one.
     pub fn turn(&mut self, pairs: &[Pair], at_ns: u64, age_ns: u64, left: impl FnOnce() -> Course) -> Turn {
         self.forget(at_ns, age_ns);
         let step = Step::of(pairs, age_ns);

@@ -21,7 +21,7 @@ use super::text::{self, Format, Page};
 pub struct Server {
     /// What started since then was watched from its start on, Unix nanoseconds.
     watched_ns: u64,
-    /// The last page, Unix nanoseconds.
+    /// The last page that did not wait, Unix nanoseconds.
     page_ns: Option<u64>,
     /// Which rules that page was read by ([`Rules::fingerprint`]); `None` of memories that don't say it.
     #[serde(default)]
@@ -139,7 +139,12 @@ impl Server {
                 .for_each(|meaning| taking.unclear(meaning));
         }
         self.all(&found, &unclear, rules.most_series, &mut taking);
-        (self.page_ns, self.run_s) = (Some(at_ns), run_s);
+        if turn == Turn::Unsure {
+            // It goes on from the page before this one when it is known whose it was.
+            self.unclear = unclear;
+        } else {
+            (self.page_ns, self.run_s) = (Some(at_ns), run_s);
+        }
         self.unseen(rules.most_series, &mut taking);
         let (taken, owed) = taking.close();
         self.owed = owed;

@@ -144,6 +144,25 @@ fn a_server_that_began_again_loses_nothing_when_it_comes_to_where_it_was() {
 }
 
 #[test]
+fn what_is_new_on_a_page_that_waits_counts_when_it_is_known_whose_it_was() {
+    let two = |n: u64, new: u64| page(n) + &page(new).replace("\"m\"", "\"new\"").replace("# TYPE", "# type");
+    let mut watched = Watched::new(rules());
+    watched.take(10, &page(20));
+    watched.take(20, &page(3));
+    let (mut counted, mut starts) = (3, Vec::new());
+    for round in 0..40 {
+        let taken = watched.take(30 + 10 * round, &two(60 + round, 5));
+        counted += count(&taken);
+        starts.extend(taken.latencies.iter().map(|latency| latency.start_ns));
+        let kept = serde_json::to_string(&watched.server).unwrap();
+        watched.server = serde_json::from_str(&kept).unwrap();
+    }
+    // All of it came since the server began again.
+    assert_eq!((counted, starts[0]), (99 + 5, at(20)));
+    assert!(starts[..4].iter().all(|start| *start == at(20)));
+}
+
+#[test]
 fn a_histogram_that_could_not_be_read_as_its_server_began_again_counts_when_it_can() {
     let mut watched = Watched::new(rules());
     watched.take(10, &page(1_000));
