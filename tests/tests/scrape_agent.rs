@@ -190,15 +190,17 @@ async fn a_server_that_began_after_the_agent_counts_from_its_start_whenever_it_b
     since.is_asked(2).await;
     let about = || agent.log();
     comes_to(&engine, COUNT, 10, about).await;
-    // The same server by another name: what it has counted is stored already.
-    let renamed = format!("localhost:{}", since.address.port());
-    write(&[before.address.to_string(), renamed]);
-    let line =
-        format!("contador_agent_scrape_age_seconds{{target=\"http://localhost:{}/metrics\"}}", since.address.port());
-    agent.shows("/metrics", |text| text.contains(&line)).await;
-    since.serve(5, 0.4);
-    comes_to(&engine, COUNT, 15, about).await;
-    comes_to(&engine, REQUESTS, 15, about).await;
+    // The same server by another name, and by its own again: what it has counted is stored already.
+    let named = format!("localhost:{}", since.address.port());
+    for (name, stored) in [(named, 15), (since.address.to_string(), 20)] {
+        write(&[before.address.to_string(), name.clone()]);
+        let line = format!("contador_agent_scrape_age_seconds{{target=\"http://{name}/metrics\"}}");
+        agent.shows("/metrics", |text| text.contains(&line)).await;
+        since.is_asked(1).await;
+        since.serve(5, 0.4);
+        comes_to(&engine, COUNT, stored, about).await;
+        comes_to(&engine, REQUESTS, stored, about).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

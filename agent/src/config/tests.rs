@@ -131,6 +131,10 @@ fn a_fault_has_its_file_line_value_and_expectation() {
             "agent.toml:5: unknown key bound, expected one of name, metric, unit, model, route, source, labels",
         ),
         (
+            "[[scrape.target]]\nurl = \"a:1\"\n[[scrape.target.histogram]]\nname = \"h\"\nlabels = { le = \"1\" }",
+            "agent.toml:3: a label of histogram family \"h\" is le, expected one that tells its series apart",
+        ),
+        (
             "[[scrape.target]]\nurl = \"a:1\"\n[[scrape.target.histogram]]\nname = \"h\"\nlabels = { \"a b\" = \"c\" }",
             "agent.toml:5: a name in labels is \"a b\", expected letters, digits, _ . - and /",
         ),

@@ -31,17 +31,26 @@ pub(super) struct Ended {
     pub preset: Option<Preset>,
     /// As its preset has it.
     pub meant: String,
+    /// The model and the part of the server, as its preset has them: a user may have other labels say them.
+    pub model: String,
+    pub source: Vec<(String, String)>,
     pub place: usize,
 }
 
-/// Puts `aborted` among the latencies of whole requests; `metric` is what these are called where there are none.
-pub(super) fn censor(latencies: &mut Vec<Increase>, ended: &[Ended], aborted: &Aborted, metric: &str, end_ns: u64) {
+/// Puts `aborted` among the latencies of whole requests; what these are called where there are none is given.
+pub(super) fn censor(
+    latencies: &mut Vec<Increase>,
+    ended: &[Ended],
+    aborted: &Aborted,
+    (metric, named): (&str, Identity),
+    end_ns: u64,
+) {
     let Aborted { preset, identity, mut n, start_ns, inside } = aborted.clone();
     if inside {
         n = take_out(latencies, ended, (preset, REQUESTS), (&identity.model, &identity.source), n);
     }
     if n > 0 {
-        let Identity { model, route, attributes, source } = identity;
+        let Identity { model, route, attributes, source } = named;
         let bare = Increase {
             metric: metric.to_owned(),
             model,
@@ -68,16 +77,15 @@ pub(super) fn take_out(
     (model, source): (&str, &[(String, String)]),
     mut n: u64,
 ) -> u64 {
-    let of = |place: usize| latencies.get(place);
-    let is_one = |one: &&Ended| one.preset == preset && one.meant == meant;
-    let mut places: Vec<usize> = ended.iter().filter(is_one).map(|one| one.place).collect();
-    places.retain(|&place| of(place).is_some_and(|latency| latency.model == model));
-    let is_own = |place: usize| of(place).is_some_and(|latency| latency.model == model && latency.source == source);
-    if meant != REQUESTS && ended.iter().any(|one| one.preset == preset && is_own(one.place)) {
-        places.retain(|&place| is_own(place));
+    let of_model = |one: &&Ended| one.preset == preset && one.meant == meant && one.model == model;
+    let is_own = |one: &Ended| one.source == source;
+    let mut those: Vec<&Ended> = ended.iter().filter(of_model).collect();
+    let is_told_apart = ended.iter().any(|one| one.preset == preset && one.model == model && is_own(one));
+    if meant != REQUESTS && is_told_apart {
+        those.retain(|one| is_own(one));
     }
-    places.sort_by_key(|&place| !is_own(place));
-    for place in places {
+    those.sort_by_key(|one| !is_own(one));
+    for place in those.into_iter().map(|one| one.place) {
         let Some(latency) = latencies.get_mut(place) else { continue };
         let moved = take_lowest(latency, n);
         n -= moved;

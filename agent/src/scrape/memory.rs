@@ -3,7 +3,7 @@
 use contador_schemas::running::{Buckets, Since};
 use serde::{Deserialize, Serialize};
 
-use super::other::{Other, Rivals, Turn, reaches};
+use super::other::Turn;
 use super::reading::Reading;
 
 /// How much earlier than the last scrape, by another clock, a server that took over may seem to have started.
@@ -34,9 +34,6 @@ pub(super) struct Total {
     pub seen_ns: u64,
     /// Whether what came since then contradicts its sum.
     pub doubted: bool,
-    /// What was said before the counts fell: perhaps by another server.
-    #[serde(default)]
-    other: Option<Other>,
 }
 
 /// The instant of a scrape, and what is known of the server then.
@@ -83,36 +80,27 @@ pub(super) struct Came {
 }
 
 impl Total {
-    /// The total to remember after `before`.
-    pub fn new(reading: &Reading, moment: &Moment, before: Option<&Self>) -> Self {
+    /// The total to remember.
+    pub fn new(reading: &Reading, moment: &Moment) -> Self {
         let Reading { bounds, counts, sum, created_s } = reading.clone();
         let (run_s, at_ns) = (moment.run_s, moment.at_ns);
-        let comparable = before.filter(|before| before.bounds == bounds && changed(before, reading, moment).is_none());
-        let other = comparable.and_then(|before| {
-            if moment.turn == Turn::Other || !reaches(&counts, &before.counts) {
-                return Some(Other::new(&before.counts));
-            }
-            let other = before.other.as_ref().filter(|_| moment.turn == Turn::Same)?;
-            Some(other.after(&before.counts, &counts))
-        });
-        Self { bounds, counts, sum, created_s, run_s, at_ns, seen_ns: at_ns, doubted: false, other }
+        Self { bounds, counts, sum, created_s, run_s, at_ns, seen_ns: at_ns, doubted: false }
     }
 
     /// Whether it says the same as `other`, whenever that was.
     pub fn is_like(&self, other: &Self) -> bool {
         let of = |total: &Self| (total.sum, total.created_s, total.run_s);
-        self.bounds == other.bounds && self.counts == other.counts && of(self) == of(other) && self.other == other.other
+        self.bounds == other.bounds && self.counts == other.counts && of(self) == of(other)
     }
 
-    /// Whether something is remembered that may be another server's.
-    pub fn has_rival(&self) -> bool {
-        self.other.is_some()
+    /// What it has counted, when nothing says since when.
+    pub fn without_start(&self) -> Option<&[u64]> {
+        (self.created_s.is_none() && self.run_s.is_none()).then_some(&self.counts[..])
     }
 
-    /// How `now`, which is said at `at_ns` (Unix nanoseconds), may be another server's; `None` when there is none.
-    pub fn rivals<'t>(&'t self, now: &'t Reading, at_ns: u64) -> Option<Rivals<'t>> {
-        let other = self.other.as_ref().filter(|_| self.bounds == now.bounds)?;
-        Some(Rivals { other, before: &self.counts, age_ns: at_ns.saturating_sub(self.at_ns), now: &now.counts })
+    /// Whether it has the same bounds.
+    pub fn is_comparable(&self, now: &Reading) -> bool {
+        self.bounds == now.bounds
     }
 
     /// Remembers that nothing came up to `at_ns`. The sum stays as it was: it can be ahead of the counts.
@@ -131,7 +119,8 @@ pub(super) fn since(before: Option<&Total>, now: &Reading, moment: &Moment) -> S
         }
         return whole(now, start.max(before.at_ns), true, moment);
     }
-    if moment.turn == Turn::Other && before.bounds == now.bounds {
+    let says_start = before.without_start().is_none() || now.created_s.is_some();
+    if moment.turn == Turn::Other && before.bounds == now.bounds && !says_start {
         return Step::Overlap;
     }
     match buckets(&now.bounds, &now.counts).since(&buckets(&before.bounds, &before.counts)) {

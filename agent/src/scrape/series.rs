@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use super::presets::{Counted, Identity, Meaning, Part, Preset, Rules, Shape, Timed, What};
+use super::presets::{Counted, Identity, Meaning, Part, Preset, Rules, Shape, Timed, What, has_all};
 use super::taken::Reason;
 use super::text::{Label, Page, Sample};
 
@@ -64,6 +64,19 @@ pub(super) fn gather<'p, 'a>(page: &'p Page<'a>, rules: &Rules) -> Vec<Series<'p
         }
     }
     gathered.found
+}
+
+/// What a user names of which nothing was found: family and labels.
+pub(super) fn missing(found: &[Series<'_, '_>], rules: &Rules) -> Vec<String> {
+    let is_found = |family: &str, only: &[(String, String)]| {
+        found.iter().any(|series| series.timed().is_some() && series.family == family && has_all(series.labels, only))
+    };
+    let shown = |only: &[(String, String)]| {
+        let all: Vec<String> = only.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+        if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
+    };
+    let missing = rules.named().iter().filter(|(family, only)| !is_found(family, only));
+    missing.map(|(family, only)| format!("{family}{}", shown(only))).collect()
 }
 
 struct Gathered<'p, 'a> {
@@ -196,6 +209,14 @@ impl Series<'_, '_> {
         }
     }
 
+    /// The same as its preset has it, whatever a user calls it: what a preset knows of several series goes by this.
+    pub fn meant(&self) -> Identity {
+        match &self.role {
+            Role::Timed(meaning) if meaning.preset.is_some() => meaning.meant(self.labels),
+            _ => self.identity(),
+        }
+    }
+
     /// For a mean: how many values there were, by the counter of the same labels.
     pub fn counter(&self, found: &[Self]) -> Option<f64> {
         let Shape::Mean(counter) = &self.timed()?.what.shape else { return None };
@@ -205,14 +226,19 @@ impl Series<'_, '_> {
         found.iter().find(of).filter(|other| other.fault.is_none()).and_then(|other| other.count)
     }
 
+    /// What is common to the keys of its family: the first line of each.
+    pub fn kind(&self) -> String {
+        match self.role {
+            Role::Timed(_) => format!("t {}", self.family),
+            Role::Counted(..) => format!("c {}", self.family),
+        }
+    }
+
     /// Its key in the memory: the family and the labels in alphabetical order; `None` when it is too long.
     pub fn key(&self) -> Option<String> {
         let mut labels: Vec<&Label<'_>> = self.labels.iter().filter(|label| counts(label)).collect();
         labels.sort_unstable_by(|left, right| left.name.cmp(&right.name));
-        let mut key = match self.role {
-            Role::Timed(_) => format!("t {}", self.family),
-            Role::Counted(..) => format!("c {}", self.family),
-        };
+        let mut key = self.kind();
         for Label { name, value } in labels {
             key.push_str(&format!("\n{name}={}:{value}", value.len()));
         }

@@ -25,8 +25,7 @@ struct Entry {
 impl Book {
     /// Adds an increase of a counter, since `start_ns`.
     pub fn add(&mut self, who: Who, what: What, n: u64, start_ns: u64) {
-        let fresh = || Entry { served: Served { start_ns: u64::MAX, ..Served::default() }, together: false };
-        let entry = self.served.entry(who).or_insert_with(fresh);
+        let entry = self.entry(who);
         let served = &mut entry.served;
         let place = match what {
             What::Requests | What::Hops => &mut served.requests,
@@ -43,15 +42,27 @@ impl Book {
         served.start_ns = served.start_ns.min(start_ns);
     }
 
+    /// Takes note that a server counts aborted requests among the others, whether it shows these yet or not.
+    pub fn together(&mut self, who: Who) {
+        self.entry(who).together = true;
+    }
+
+    fn entry(&mut self, who: Who) -> &mut Entry {
+        let fresh = || Entry { served: Served { start_ns: u64::MAX, ..Served::default() }, together: false };
+        self.served.entry(who).or_insert_with(fresh)
+    }
+
     /// What was served up to `end_ns`; nothing where nothing was. A server that counts aborted requests among the others may
-    /// tell of them before: what is to be taken off then is `owed`.
+    /// tell of them before: what is to be taken off then is `owed`, by the next page alone. Those that only waited never are among
+    /// the others.
     pub fn close(self, end_ns: u64, owed: &mut Owed) -> Vec<Served> {
         let rows = self.served.into_iter().map(|((model, source), Entry { mut served, together })| {
-            if let Some(all) = served.requests.filter(|_| together) {
+            if together {
                 let of = debtor(&model, &source);
-                let aborted = owed.take(&of).saturating_add(served.aborted.unwrap_or_default());
-                served.requests = Some(all.saturating_sub(aborted));
-                owed.add(of, aborted.saturating_sub(all));
+                let (before, aborted) = (owed.take(&of), served.aborted.unwrap_or_default());
+                let left = served.requests.unwrap_or_default().saturating_sub(before);
+                served.requests = served.requests.map(|_| left.saturating_sub(aborted));
+                owed.add(of, aborted.saturating_sub(left));
             }
             let start_ns = served.start_ns.min(end_ns);
             Served { model, source, start_ns, end_ns, ..served }

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
 use super::memory::{Moment, Step, Total, exact, since};
-use super::other::Turn;
+use super::other::{Course, Courses, Pair, Turn};
 use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
 use super::reading::read;
-use super::series::{Role, Series, gather};
+use super::series::{Role, Series, gather, missing};
 use super::taken::{Reason, Taken};
 use super::taking::{Kind, Taking};
 use super::text::{self, Format, Page};
@@ -21,11 +21,14 @@ use super::text::{self, Format, Page};
 pub struct Server {
     /// What started since then was watched from its start on, Unix nanoseconds.
     watched_ns: u64,
-    /// The last page, Unix nanoseconds.
+    /// The last page that did not wait, Unix nanoseconds.
     page_ns: Option<u64>,
-    /// Which rules that page was read by ([`Rules::print`]); `None` of memories that don't say it.
+    /// Which rules that page was read by ([`Rules::fingerprint`]); `None` of memories that don't say it.
     #[serde(default)]
     rules: Option<Uuid>,
+    /// Families of which those rules looked for some series only.
+    #[serde(default)]
+    in_part: BTreeSet<String>,
     /// The preset that it is called by.
     #[serde(default)]
     preset: Option<String>,
@@ -43,6 +46,9 @@ pub struct Server {
     unseen: BTreeMap<String, Unseen>,
     #[serde(default)]
     owed: Owed,
+    /// Servers at this address, as far as totals tell them.
+    #[serde(default)]
+    courses: Courses,
 }
 
 impl Server {
@@ -53,6 +59,7 @@ impl Server {
             watched_ns: watched_since_ns,
             page_ns: None,
             rules: None,
+            in_part: BTreeSet::new(),
             preset: None,
             run_s: None,
             kind: Kind::default(),
@@ -61,12 +68,18 @@ impl Server {
             series: BTreeMap::new(),
             unseen: BTreeMap::new(),
             owed: Owed::default(),
+            courses: Courses::default(),
         }
     }
 
     /// How many series are remembered.
     pub fn series(&self) -> usize {
         self.series.len()
+    }
+
+    /// Whether its last page is older than this instant, Unix nanoseconds.
+    pub fn is_older(&self, than_ns: u64) -> bool {
+        self.page_ns.is_some_and(|page| page < than_ns)
     }
 
     /// Takes a page that was read at `at_ns` (Unix nanoseconds): what came since the last good one.
@@ -89,29 +102,33 @@ impl Server {
             (Some(before), Some(now)) => (now - before).abs() <= 1.0,
             (before, now) => before.is_none() && now.is_none(),
         };
-        let is_learned = self.learn(rules);
-        let is_comparable = same_run && !self.forgotten && !is_learned;
+        let before = self.learn(rules);
+        let is_learned = before.is_some();
+        let is_comparable = same_run && !self.forgotten;
         let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let found = gather(&page, rules);
-        let turn = self.turn(&found, at_ns);
+        let courses = self.courses.clone();
+        let turn = self.turn(&found, run_s, at_ns);
         if turn == Turn::Other {
             // Of the other one's requests that run nothing is known.
             self.unseen.clear();
         }
+        // What only the other one shows was not looked for on its page before.
+        let page_before_ns = page_before_ns.filter(|_| turn == Turn::Same);
         let moment = Moment { at_ns, run_s, watched_ns: self.watched_ns, page_before_ns, turn };
         let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
         self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
-        taken.is_new = is_learned;
+        taken.is_new = is_learned || !self.courses.is_like(&courses);
+        taken.missing = missing(&found, rules);
         self.name(&mut taken, is_learned);
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
         let mut taking = Taking::new(taken, moment, uptime_s, self.kind, std::mem::take(&mut self.owed));
-        for (meaning, preset) in found.iter().filter_map(|series| series.timed().zip(series.preset())) {
-            if meaning.what.meant == REQUESTS {
-                taking.called.insert(preset, meaning.what.metric.clone());
-            }
+        found.iter().for_each(|series| taking.call(series));
+        let mut unclear = std::mem::take(&mut self.unclear);
+        if let Some(in_part) = before {
+            unclear.extend(self.not_looked_for(&found, &in_part));
         }
-        let unclear = std::mem::take(&mut self.unclear);
         for family in page.families.iter().filter(|family| family.spoiled) {
             self.unclear.insert(family.name.strip_suffix("_total").unwrap_or(&family.name).to_owned());
             let bucket = format!("{}_bucket", family.name);
@@ -122,22 +139,38 @@ impl Server {
                 .for_each(|meaning| taking.unclear(meaning));
         }
         self.all(&found, &unclear, rules.most_series, &mut taking);
-        (self.page_ns, self.run_s) = (Some(at_ns), run_s);
+        if turn == Turn::Unsure {
+            // It goes on from the page before this one when it is known whose it was.
+            self.unclear = unclear;
+        } else {
+            (self.page_ns, self.run_s) = (Some(at_ns), run_s);
+        }
         self.unseen(rules.most_series, &mut taking);
         let (taken, owed) = taking.close();
         self.owed = owed;
         taken
     }
 
-    /// Whether the page before was read by other rules. What only today's know was not looked for on it, nor on those before:
-    /// what such a series has counted up to that page is a base line, however old its server is.
-    fn learn(&mut self, rules: &Rules) -> bool {
-        let is_new = self.rules.replace(rules.print()) != Some(rules.print());
-        if is_new {
-            self.kind = Kind { engine: self.kind.engine, ..Kind::default() };
-            self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
+    /// When the page before was read by other rules: the families of which these looked for some series only. What only today's rules
+    /// know was not looked for on that page, nor on those before: what such a series has counted up to then is a base line, however
+    /// old its server is.
+    fn learn(&mut self, rules: &Rules) -> Option<BTreeSet<String>> {
+        let now = rules.fingerprint();
+        if self.rules.replace(now) == Some(now) {
+            return None;
         }
-        is_new
+        self.kind = Kind { engine: self.kind.engine, ..Kind::default() };
+        self.watched_ns = self.watched_ns.max(self.page_ns.unwrap_or_default());
+        Some(std::mem::replace(&mut self.in_part, rules.in_part()))
+    }
+
+    /// Families of which a series that is new may have been on the page before, which was read by other rules.
+    fn not_looked_for(&self, found: &[Series<'_, '_>], in_part: &BTreeSet<String>) -> BTreeSet<String> {
+        let shown = self.series.iter().filter(|(_, total)| Some(total.seen_ns) == self.page_ns);
+        let shown: BTreeSet<&str> = shown.filter_map(|(key, _)| key.lines().next()).collect();
+        let is_followed = |series: &Series<'_, '_>| shown.contains(&*series.kind()) && !in_part.contains(series.family);
+        let others = found.iter().filter(|series| !is_followed(series));
+        others.map(|series| series.family.to_owned()).collect()
     }
 
     /// Keeps the preset that it was called by first, until other rules find another one.
@@ -150,18 +183,25 @@ impl Server {
         taken.preset = self.preset.as_deref().and_then(|name| name.parse().ok()).map(Preset::name);
     }
 
-    /// Whose this page is, by all totals that may be those of another server at the same address.
-    fn turn(&self, found: &[Series<'_, '_>], at_ns: u64) -> Turn {
-        if self.series.values().all(|total| !total.has_rival()) {
-            return Turn::Same;
-        }
-        let mut totals = Vec::new();
-        for series in found.iter().filter(|series| !series.spoiled) {
-            let total = series.key().and_then(|key| self.series.get(&key)).filter(|total| total.has_rival());
-            let read = total.and_then(|total| Some((total, read(series, series.counter(found)).ok()?)));
-            totals.extend(read);
-        }
-        Turn::of(totals.iter().filter_map(|(total, now)| total.rivals(now, at_ns)))
+    /// Whose this page is, by all totals that say no start.
+    fn turn(&mut self, found: &[Series<'_, '_>], run_s: Option<f64>, at_ns: u64) -> Turn {
+        let Some(before_ns) = self.page_ns.filter(|_| run_s.is_none()) else { return Turn::Same };
+        let pair = |series: &Series<'_, '_>| {
+            let key = series.key().filter(|_| !series.spoiled)?;
+            let total = self.series.get(&key)?;
+            let before = total.without_start()?.to_vec();
+            let now = read(series, series.counter(found)).ok()?;
+            let is_token = matches!(series.role, Role::Counted(_, What::InputTokens | What::OutputTokens));
+            let is_current = self.courses.is_current(total.at_ns);
+            let is_one = now.created_s.is_none() && total.is_comparable(&now) && is_current;
+            is_one.then_some(Pair { key, before, now: now.counts, weighs: !is_token })
+        };
+        let pairs: Vec<Pair> = found.iter().filter_map(pair).collect();
+        let left = || -> Course {
+            let course = self.series.iter().map(|(key, total)| Some((key.clone(), total.without_start()?.to_vec())));
+            course.flatten().collect()
+        };
+        self.courses.turn(&pairs, at_ns, at_ns.saturating_sub(before_ns), left)
     }
 
     /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page
@@ -220,6 +260,11 @@ impl Server {
         let page_before_ns = taking.moment.page_before_ns.filter(|_| clear && !self.forgotten);
         let moment = Moment { page_before_ns, ..taking.moment };
         let before = self.series.get_mut(key);
+        let says_start =
+            before.as_deref().is_some_and(|before| before.without_start().is_none()) || reading.created_s.is_some();
+        if moment.turn == Turn::Unsure && !says_start {
+            return self.unclear(series, taking);
+        }
         let step = since(before.as_deref(), &reading, &moment);
         let whole = matches!(&step, Step::Increase(came) if came.whole);
         match step {
@@ -241,9 +286,8 @@ impl Server {
             },
         }
         taking.total(series, &reading, whole);
-        let before = self.series.get(key);
-        let total = Total::new(&reading, &moment, before);
-        taking.taken.is_new |= before.is_none_or(|before| !before.is_like(&total));
+        let total = Total::new(&reading, &moment);
+        taking.taken.is_new |= self.series.get(key).is_none_or(|before| !before.is_like(&total));
         self.series.insert(key.to_owned(), total);
     }
 

@@ -13,6 +13,8 @@ pub struct Taken {
     pub dropped: Vec<(Reason, u64)>,
     /// The first faults of the page, for people: line, value and what was expected.
     pub faults: Vec<String>,
+    /// Histograms that a user names and the page has no series of, for people.
+    pub missing: Vec<String>,
     /// The presets whose families are on the page.
     pub presets: Vec<&'static str>,
     /// The preset that the server is called by: the same also for a page that lacks its families.
@@ -96,8 +98,8 @@ pub enum Reason {
     /// First totals of series whose start is not known or was not watched, and totals in other bounds than before: base
     /// lines, no traffic. Those of 0 are not counted.
     BaseLine,
-    /// Totals that can't be compared with the ones before, since two servers answer at one address: by their starts, or by totals that
-    /// leap between two courses.
+    /// Totals that can't be compared with the ones before, since several servers answer at one address: by their starts, or by totals
+    /// that fall and come back.
     Overlap,
 }
 

@@ -27,8 +27,7 @@ pub(super) struct Taking {
     pub unclear: BTreeSet<(Preset, String)>,
     /// What aborted requests are still to be taken out of.
     pub owed: Owed,
-    /// What whole requests of a preset are called.
-    pub called: BTreeMap<Preset, String>,
+    called: Vec<Called>,
     uptime_s: Option<f64>,
     kind: Kind,
     book: Book,
@@ -57,11 +56,23 @@ impl Kind {
         for series in found {
             self.engine |= series.preset().is_some_and(|preset| engines.contains(&preset));
             if let Role::Counted(_, what) = &series.role {
-                self.door |= series.preset() == Some(Preset::RayServe) && *what == What::Requests;
+                // A proxy that was only asked about itself counts all the same.
+                self.door |=
+                    series.preset() == Some(Preset::RayServe) && matches!(what, What::Requests | What::Nothing);
                 self.counts |= matches!(what, What::Requests | What::RequestsAndAborted | What::Hops);
             }
         }
     }
+}
+
+/// What whole requests are called, by a user perhaps.
+#[derive(Debug)]
+struct Called {
+    preset: Preset,
+    /// The series as its preset has it.
+    meant: Identity,
+    metric: String,
+    identity: Identity,
 }
 
 /// Totals of vLLM's requests.
@@ -82,7 +93,7 @@ impl Taking {
             moment,
             unclear: BTreeSet::new(),
             owed,
-            called: BTreeMap::new(),
+            called: Vec::new(),
             uptime_s: uptime_s.map(|uptime| uptime + UPTIME_SLACK_S),
             kind,
             book: Book::default(),
@@ -90,6 +101,15 @@ impl Taking {
             aborted: Vec::new(),
             open: BTreeMap::new(),
             named: BTreeSet::new(),
+        }
+    }
+
+    /// Takes note of what whole requests are called, however many came.
+    pub fn call(&mut self, series: &Series<'_, '_>) {
+        let Some((meaning, preset)) = series.timed().zip(series.preset()) else { return };
+        if meaning.what.meant == REQUESTS {
+            let (meant, metric) = (series.meant(), meaning.what.metric.clone());
+            self.called.push(Called { preset, meant, metric, identity: series.identity() });
         }
     }
 
@@ -134,7 +154,8 @@ impl Taking {
         let preset = series.preset();
         if what.at_end && !client {
             let meant = what.meant.clone();
-            self.ended.push(Ended { preset, meant, place: self.taken.latencies.len() });
+            let Identity { model, source, .. } = series.meant();
+            self.ended.push(Ended { preset, meant, model, source, place: self.taken.latencies.len() });
         }
         if preset.is_none() && metric == REQUESTS && !self.kind.counts {
             let who = (identity.model.clone(), identity.source.clone());
@@ -181,8 +202,11 @@ impl Taking {
 
     /// Takes aborted requests.
     pub fn aborted(&mut self, aborted: Aborted) {
-        let Identity { model, source, .. } = aborted.identity.clone();
-        self.book.add((model, source), What::Aborted, aborted.n, aborted.start_ns);
+        let who = (aborted.identity.model.clone(), aborted.identity.source.clone());
+        if aborted.preset.is_some_and(Preset::counts_together) {
+            self.book.together(who.clone());
+        }
+        self.book.add(who, What::Aborted, aborted.n, aborted.start_ns);
         if aborted.n > 0 {
             self.aborted.push(aborted);
         }
@@ -190,7 +214,7 @@ impl Taking {
 
     /// Takes a gauge of requests that are not done.
     pub fn open(&mut self, series: &Series<'_, '_>, what: What, n: u64) {
-        let totals = self.open.entry(series.identity()).or_default();
+        let totals = self.open.entry(series.meant()).or_default();
         let place = if what == What::Running { &mut totals.running } else { &mut totals.waiting };
         *place = Some(place.unwrap_or_default().saturating_add(n));
     }
@@ -199,9 +223,9 @@ impl Taking {
     pub fn total(&mut self, series: &Series<'_, '_>, reading: &Reading, whole: bool) {
         let Some(meaning) = series.timed().filter(|meaning| meaning.preset == Some(Preset::Vllm)) else { return };
         match &*meaning.what.meant {
-            "time_to_first_token" => self.open.entry(series.identity()).or_default().started = Some(reading.count()),
+            "time_to_first_token" => self.open.entry(series.meant()).or_default().started = Some(reading.count()),
             REQUESTS => {
-                let totals = self.open.entry(series.identity()).or_default();
+                let totals = self.open.entry(series.meant()).or_default();
                 (totals.finished, totals.whole) = (Some(reading.count()), whole);
             }
             _ => {}
@@ -222,14 +246,30 @@ impl Taking {
     pub fn close(mut self) -> (Taken, Owed) {
         let aborted = std::mem::take(&mut self.aborted);
         for aborted in &aborted {
-            let called = aborted.preset.and_then(|preset| self.called.get(&preset)).map_or(REQUESTS, String::as_str);
-            censor(&mut self.taken.latencies, &self.ended, aborted, called, self.moment.at_ns);
+            let (metric, named) = self.name(aborted);
+            censor(&mut self.taken.latencies, &self.ended, aborted, (&metric, named), self.moment.at_ns);
         }
         self.phases(&aborted);
         self.taken.latencies.retain(|latency| latency.cells.count() > 0);
         self.taken.served = self.book.close(self.moment.at_ns, &mut self.owed);
         self.taken.dropped.sort_unstable();
         (self.taken, self.owed)
+    }
+
+    /// What aborted requests are called where they are no values of a histogram: as whole requests of the same part of the server
+    /// are, else as those of the same model.
+    fn name(&self, aborted: &Aborted) -> (String, Identity) {
+        let Aborted { preset, identity, .. } = aborted;
+        let of_model = |one: &&Called| Some(one.preset) == *preset && one.meant.model == identity.model;
+        let is_own = |one: &&Called| one.meant.source == identity.source;
+        let known = self.called.iter().filter(of_model).find(is_own);
+        let source = known.map_or(&identity.source, |own| &own.identity.source).clone();
+        match known.or_else(|| self.called.iter().find(of_model)) {
+            Some(Called { metric, identity: named, .. }) => {
+                (metric.clone(), Identity { model: named.model.clone(), source, ..identity.clone() })
+            }
+            None => (REQUESTS.to_owned(), identity.clone()),
+        }
     }
 
     /// Takes aborted requests out of the phases that have a value of them. One that is not there had not come to that phase, unless

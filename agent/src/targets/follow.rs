@@ -19,6 +19,7 @@ use super::fetch::{FetchError, Fetcher, Page};
 use super::kept::{self, Kept, Loaded};
 use super::listen::Listeners;
 use super::rows;
+use super::since::Watched;
 use super::target::Target;
 use super::told::Told;
 use super::whose;
@@ -30,6 +31,7 @@ use crate::outbox::encode::{Identity, Points};
 use crate::outbox::{Keeper, Kind, Lost, Record};
 use crate::run::clock::now_ms;
 use crate::scrape::presets::{Preset, Rules};
+use crate::scrape::server::Server;
 use crate::scrape::taken::{Reason, Taken};
 use crate::telemetry::Telemetry;
 
@@ -76,33 +78,40 @@ struct Follower {
     stored: Option<Instant>,
 }
 
-/// Follows the server of this id until it is no target any more and all its rows are handed on. What began since `since_ns`
-/// (Unix nanoseconds) is traffic also when it was never asked before.
-pub async fn follow(shared: Arc<Shared>, id: Uuid, mut target: Receiver<Option<Arc<Target>>>, since_ns: u64) {
+/// Who is followed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Followee {
+    /// Where it is, and what is known of it.
+    pub target: Arc<Target>,
+    /// From when on it counts.
+    pub watched: Watched,
+}
+
+/// Follows the server of this id until it is no target any more and all its rows are handed on.
+pub async fn follow(shared: Arc<Shared>, id: Uuid, mut followee: Receiver<Option<Followee>>) {
     let (mut follower, mut last): (Option<Follower>, Option<String>) = (None, None);
     loop {
-        let now = target.borrow_and_update().clone();
-        last = now.as_ref().map(|target| target.url.clone()).or(last);
-        let one = match follower.as_mut() {
-            Some(one) => Some(one),
-            None => {
-                follower = Follower::load(&shared, id, now.as_deref(), since_ns).await;
-                follower.as_mut()
+        let now = followee.borrow_and_update().clone();
+        last = now.as_ref().map(|one| one.target.url.clone()).or(last);
+        if follower.is_none() {
+            follower = Follower::load(&shared, id, now.as_ref()).await;
+        }
+        match (follower.as_mut(), now) {
+            (Some(one), Some(now)) => {
+                one.begin_anew(now.watched);
+                one.scrape(&now.target).await;
             }
-        };
-        match (one, now) {
-            (Some(one), Some(target)) => one.scrape(&target).await,
             (Some(one), None) if !one.kept.pending.is_empty() => one.keep().await,
             _ => {}
         }
-        let is_done = follower.as_ref().is_none_or(|one| one.kept.pending.is_empty()) && target.borrow().is_none();
+        let is_done = follower.as_ref().is_none_or(|one| one.kept.pending.is_empty()) && followee.borrow().is_none();
         if is_done {
             break;
         }
         let wait = tokio::time::sleep(due::wait(id, shared.interval, now_ms()));
         tokio::select! {
             () = wait => {}
-            changed = target.changed() => if changed.is_err() { break },
+            changed = followee.changed() => if changed.is_err() { break },
         }
     }
     for url in [last, follower.map(|one| one.kept.memory.url)].into_iter().flatten() {
@@ -113,7 +122,8 @@ pub async fn follow(shared: Arc<Shared>, id: Uuid, mut target: Receiver<Option<A
 
 impl Follower {
     /// Takes up what was known; `None`: that can't be read now, or nothing was known of a server that is no target.
-    async fn load(shared: &Arc<Shared>, id: Uuid, target: Option<&Target>, since_ns: u64) -> Option<Self> {
+    async fn load(shared: &Arc<Shared>, id: Uuid, followee: Option<&Followee>) -> Option<Self> {
+        let target = followee.map(|one| &one.target);
         let file = kept::file(&shared.state_dir, id);
         let (path, reading) = (file.path().to_owned(), file.clone());
         let folder = target.map(|_| kept::folder(&shared.state_dir));
@@ -128,8 +138,7 @@ impl Follower {
         let url = target.map_or("", |target| &target.url);
         let kept = match loaded {
             Some(Ok(Loaded::Kept(kept))) => *kept,
-            Some(Ok(Loaded::Nothing)) if target.is_some() => Kept::new(url, since_ns),
-            Some(Ok(Loaded::Nothing)) => return None,
+            Some(Ok(Loaded::Nothing)) => Kept::new(url, followee?.watched.since_ns),
             Some(Ok(Loaded::Damaged(reason))) => {
                 let message = format!("what was known of a scraped server was damaged: {}: {reason}", path.display());
                 tracing::error!(url, message, "it was set aside");
@@ -154,6 +163,15 @@ impl Follower {
             one.keep().await;
         }
         Some(one)
+    }
+
+    /// What was remembered from before another target was followed at its place is none any more: that one's rows have what came
+    /// since then. Rows that wait stay.
+    fn begin_anew(&mut self, watched: Watched) {
+        if self.kept.memory.server.is_older(watched.alone_ns) {
+            self.kept.memory.server = Server::new(watched.since_ns);
+            self.stored = None;
+        }
     }
 
     /// Asks the server, and keeps what came.
@@ -262,6 +280,8 @@ impl Follower {
             self.stored = stored.is_ok().then(Instant::now);
             return stored;
         }
+        // The file has rows then that the spool has, too.
+        self.stored = None;
         match self.shared.keeper.append_after(move || file.store(&bytes, true), records).await {
             Ok(appended) => {
                 let (kept, refused) = match appended {
@@ -308,6 +328,9 @@ fn remark(taken: &Taken, is_known: bool) -> Option<String> {
     let left_out: Vec<String> = left_out.collect();
     if !left_out.is_empty() {
         return Some(format!("left out: {}", left_out.join("; ")));
+    }
+    if !taken.missing.is_empty() {
+        return Some(format!("no series on the page of the histograms {}", taken.missing.join(", ")));
     }
     let unknown = "no family of a known server on the page, expected one, or a histogram of the target's";
     (!is_known).then(|| unknown.to_owned())

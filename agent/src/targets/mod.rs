@@ -2,8 +2,7 @@
 //!
 //! A [`target`] is a server and what is known of it: by the configuration, by [`files`] that others write, or by a pod's
 //! annotations, as the loop has [`told`] them. [`find`] says who is one now; [`scraping`] has each of them followed, and [`since`] says from
-//! when on one counts that was never asked. To
-//! [`follow`] one is to [`fetch`] its page when it is [`due`], to have [`crate::scrape`] say what came since the last one, to
+//! when on one counts that was never asked, or was another target meanwhile. To [`follow`] one is to [`fetch`] its page when it is [`due`], to have [`crate::scrape`] say what came since the last one, to
 //! find [`whose`] the server is (for one on this node, who has the socket: [`listen`]), and to make [`rows`] of that, which
 //! are [`kept`] with the server's totals before the spool has them.
 
@@ -11,6 +10,8 @@ pub mod due;
 pub mod fetch;
 pub mod files;
 pub mod find;
+#[cfg(test)]
+mod fixture;
 pub mod follow;
 pub mod kept;
 pub mod listen;

@@ -17,10 +17,10 @@ use super::due;
 use super::fetch::Fetcher;
 use super::files::Files;
 use super::find::{self, Wanted};
-use super::follow::{Shared, follow};
+use super::follow::{Followee, Shared, follow};
 use super::kept::{self, EXTENSION};
 use super::listen::Listeners;
-use super::since::{FORGET, Places};
+use super::since::{FORGET, Places, Watched};
 use super::target::Target;
 use super::told::Told;
 use crate::config::{Config, PodsScraped, Scrape};
@@ -89,7 +89,7 @@ impl Scraping {
 
 /// A server that is followed.
 struct Followed {
-    target: Sender<Option<Arc<Target>>>,
+    target: Sender<Option<Followee>>,
     task: tokio::task::Id,
 }
 
@@ -111,7 +111,7 @@ async fn run(config: Scrape, shared: Arc<Shared>, began_ns: u64) {
     let _ = tokio::time::timeout(FIRST_WORD, told.wait_for(|told| told.is_known)).await;
     // Rows of servers that may be none any more.
     for id in on_disk(&shared, None).await {
-        followers.begin(id, None, due::instant_ns(now_ms(), 0), Duration::ZERO);
+        followers.begin(id, None, Duration::ZERO);
     }
     loop {
         if !files.is_empty() {
@@ -171,42 +171,48 @@ impl Followers {
 
     /// Has these followed, and no others.
     fn apply(&mut self, wanted: &Wanted, now_ns: u64) {
+        let mut left: Vec<Arc<Target>> = Vec::new();
         for (id, one) in &self.followed {
             if !wanted.targets.contains_key(id)
-                && let Some(target) = one.target.send_replace(None)
+                && let Some(before) = one.target.send_replace(None)
             {
-                self.places.leave(&target, now_ns);
+                self.places.leave(&before.target, now_ns);
+                left.push(before.target);
             }
         }
         for (id, target) in &wanted.targets {
-            match self.followed.get(id) {
-                Some(one) => {
-                    _ = one.target.send_if_modified(|now| {
-                        let is_new = now.as_ref() != Some(target);
-                        if is_new {
-                            *now = Some(Arc::clone(target));
-                        }
-                        is_new
-                    })
+            let known = self.followed.get(id).map(|one| (one, one.target.borrow().clone()));
+            match known {
+                Some((_, Some(now))) if now.target == *target => {}
+                Some((one, Some(now))) => {
+                    _ = one.target.send_replace(Some(Followee { target: Arc::clone(target), watched: now.watched }));
                 }
-                None => {
+                other => {
                     tracing::info!(url = target.url, "a server is scraped");
-                    let others: Vec<Arc<Target>> =
-                        self.followed.values().filter_map(|one| one.target.borrow().clone()).collect();
-                    let since_ns = self.places.since(target, now_ns, others.iter().map(Arc::as_ref));
-                    self.begin(*id, Some(target), since_ns, Duration::ZERO);
+                    let watched = self.watched(target, now_ns, &left);
+                    let followee = Followee { target: Arc::clone(target), watched };
+                    match other {
+                        // It still hands on what it had.
+                        Some((one, None)) => _ = one.target.send_replace(Some(followee)),
+                        _ => self.begin(*id, Some(followee), Duration::ZERO),
+                    }
                 }
             }
         }
     }
 
-    /// Follows one after this time: what began since `since_ns` counts, unless more is known of it.
-    fn begin(&mut self, id: Uuid, target: Option<&Arc<Target>>, since_ns: u64, wait: Duration) {
-        let (sender, receiver) = watch::channel(target.cloned());
+    fn watched(&self, target: &Target, now_ns: u64, left: &[Arc<Target>]) -> Watched {
+        let others: Vec<Followee> = self.followed.values().filter_map(|one| one.target.borrow().clone()).collect();
+        self.places.watched(target, now_ns, others.iter().map(|one| &*one.target), left)
+    }
+
+    /// Follows one after this time.
+    fn begin(&mut self, id: Uuid, followee: Option<Followee>, wait: Duration) {
+        let (sender, receiver) = watch::channel(followee);
         let shared = Arc::clone(&self.shared);
         let task = self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
-            follow(shared, id, receiver, since_ns).await;
+            follow(shared, id, receiver).await;
         });
         self.followed.insert(id, Followed { target: sender, task: task.id() });
     }
@@ -215,18 +221,20 @@ impl Followers {
     /// the time between two scrapes: from its memory, and with a base line where it has none.
     fn ended(&mut self, task: tokio::task::Id, panicked: bool) -> bool {
         let Some(id) = self.followed.iter().find(|(_, one)| one.task == task).map(|(id, _)| *id) else { return false };
-        let target = self.followed.remove(&id).and_then(|one| one.target.borrow().clone());
+        let followee = self.followed.remove(&id).and_then(|one| one.target.borrow().clone());
         if !panicked {
-            return target.is_some();
+            return followee.is_some();
         }
         self.shared.telemetry.scrapes.with_label_values(&["panicked"]).inc();
-        let url = target.as_ref().map(|target| target.url.as_str()).unwrap_or_default();
+        let url = followee.as_ref().map(|one| one.target.url.as_str()).unwrap_or_default();
         tracing::error!(url, %id, "what follows a server panicked: a fault of the agent; it begins again");
         if !url.is_empty() {
             let reason = format!("scrape of {url}: what follows it panicked: a fault of the agent; it begins again");
             self.shared.health.note_target(url, Some(reason));
         }
-        self.begin(id, target.as_ref(), due::instant_ns(now_ms(), 0), self.shared.interval);
+        let since_ns = due::instant_ns(now_ms(), 0);
+        let anew = followee.map(|one| Followee { watched: Watched { since_ns, ..one.watched }, ..one });
+        self.begin(id, anew, self.shared.interval);
         false
     }
 }

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 pub(super) use labels::Identity;
 pub use rules::{MOST_SERIES, Rules};
-pub(super) use rules::{Meaning, Part, Shape, Timed};
+pub(super) use rules::{Meaning, Part, Shape, Timed, has_all};
 pub(super) use tables::{Counted, What};
 
 /// A server whose families are known.
@@ -63,6 +63,13 @@ impl Preset {
         }
     }
 
+    /// Whether it counts aborted requests among all requests, too.
+    pub(super) fn counts_together(self) -> bool {
+        let is_one = |table: &&tables::Table| table.preset == self;
+        let mut counters = tables::TABLES.iter().filter(is_one).flat_map(|table| table.counters);
+        counters.any(|counter| counter.what == What::RequestsAndAborted)
+    }
+
     /// What it observes, beside whole requests, once for each request when it ends, also for those that were aborted inside.
     pub(super) fn at_end(self) -> &'static [&'static str] {
         tables::TABLES.iter().find(|table| table.preset == self).map_or(&[], |table| table.at_end)
@@ -110,6 +117,14 @@ pub enum RulesError {
     /// A family that is named twice for the same labels.
     #[error("histogram family {0:?} is named twice, expected each once, or for other labels")]
     Twice(String),
+    /// A label that tells no series from others.
+    #[error("a label of histogram family {family:?} is {label}, expected one that tells its series apart")]
+    Label {
+        /// The family.
+        family: String,
+        /// The label.
+        label: &'static str,
+    },
     /// No unit of time.
     #[error("unit of histogram family {family:?} is {unit:?}, expected ns, us, ms, s, min or h")]
     Unit {

@@ -1,6 +1,6 @@
 //! Which meaning a sample has, by its name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use contador_schemas::names;
@@ -21,7 +21,9 @@ pub const MOST_SERIES: usize = 4_096;
 pub struct Rules {
     /// Most series of one server that are remembered.
     pub most_series: usize,
-    print: Uuid,
+    fingerprint: Uuid,
+    /// What a user names: families, and the labels that their series must have.
+    named: Vec<Selector>,
     /// What a user says of some of a family's series, of all of them, and what its preset says, in this order.
     timed: HashMap<String, Vec<Arc<Meaning<Timed>>>>,
     /// By their names without `_total`.
@@ -41,6 +43,9 @@ pub(in super::super) struct Meaning<M> {
     /// Labels that a series must have with these values.
     only: Vec<(String, String)>,
 }
+
+/// Series by their family, and labels that they must have.
+pub(in super::super) type Selector = (String, Vec<(String, String)>);
 
 /// A family of times by its name, what its series may mean, and which part of it a sample is.
 type Known<'n, 'r> = (&'n str, &'r [Arc<Meaning<Timed>>], Part);
@@ -97,12 +102,34 @@ impl<M> Meaning<M> {
         self.labels.identity(labels)
     }
 
+    /// What they say by the names of presets.
+    pub fn meant(&self, labels: &[Label<'_>]) -> Identity {
+        Labels::default().identity(labels)
+    }
+
     /// Whether it is meant of a series with these labels.
     pub fn is_of(&self, labels: &[Label<'_>]) -> bool {
-        let has = |name: &String, value: &String| {
-            labels.iter().any(|label| label.name == name.as_str() && label.value == value.as_str())
+        has_all(labels, &self.only)
+    }
+}
+
+/// Whether a series with these labels has all of `only`.
+pub(in super::super) fn has_all(labels: &[Label<'_>], only: &[(String, String)]) -> bool {
+    let has = |name: &str, value: &str| labels.iter().any(|label| label.name == name && label.value == value);
+    only.iter().all(|(name, value)| has(name, value))
+}
+
+impl Meaning<Timed> {
+    /// Which series it is meant of, and how it is read.
+    fn print(&self) -> String {
+        let (shape, more) = match &self.what.shape {
+            Shape::Histogram => ("histogram", ""),
+            Shape::Older(newer) => ("older", newer.as_str()),
+            Shape::Summary => ("summary", ""),
+            Shape::Mean(counter) => ("mean", counter.as_str()),
         };
-        self.only.iter().all(|(name, value)| has(name, value))
+        let only: String = self.only.iter().map(|(name, value)| format!(" {name}={}:{value}", value.len())).collect();
+        format!("{shape} {more}{only}")
     }
 }
 
@@ -125,16 +152,41 @@ impl Rules {
             }
             rules.name(rule)?;
         }
-        let timed = rules.timed.iter().map(|(family, meaning)| (format!("t {family}"), format!("{meaning:?}")));
-        let counted = rules.counted.iter().map(|(family, meaning)| (format!("c {family}"), format!("{meaning:?}")));
-        let all: Vec<(String, String)> = timed.chain(counted).collect();
-        rules.print = series_id(all.iter().map(|(family, meaning)| (family.as_str(), meaning.as_str())));
+        rules.fingerprint = rules.printed();
         Ok(rules)
     }
 
-    /// What tells these rules from others: they know the same families, and mean the same by them.
-    pub(in super::super) fn print(&self) -> Uuid {
-        self.print
+    /// What tells these rules from others: they look for other series. What these are called and in which unit they are is no
+    /// part of it.
+    pub(in super::super) fn fingerprint(&self) -> Uuid {
+        self.fingerprint
+    }
+
+    fn printed(&self) -> Uuid {
+        let timed = self.timed.iter().map(|(family, meanings)| {
+            let mut chosen: Vec<String> = meanings.iter().map(|meaning| meaning.print()).collect();
+            chosen.sort_unstable();
+            (format!("t {family}"), chosen.join("\n"))
+        });
+        let counted = self.counted.iter().map(|(family, meaning)| {
+            let lines = meaning.what.iter().map(|line| format!("{}={}", line.label, line.values.join(",")));
+            (format!("c {family}"), lines.collect::<Vec<_>>().join("\n"))
+        });
+        let all: Vec<(String, String)> = timed.chain(counted).collect();
+        series_id(all.iter().map(|(family, chosen)| (family.as_str(), chosen.as_str())))
+    }
+
+    /// Families of which only some series are looked for.
+    pub(in super::super) fn in_part(&self) -> BTreeSet<String> {
+        let timed = self.timed.iter().filter(|(_, meanings)| meanings.iter().all(|meaning| !meaning.only.is_empty()));
+        let is_part = |meaning: &Counters| meaning.what.iter().all(|line| !line.values.is_empty());
+        let counted = self.counted.iter().filter(|(_, meaning)| is_part(meaning)).map(|(family, _)| family);
+        timed.map(|(family, _)| family).chain(counted).cloned().collect()
+    }
+
+    /// What a user names.
+    pub(in super::super) fn named(&self) -> &[Selector] {
+        &self.named
     }
 
     fn learn(&mut self, table: &Table, prefix: &str) {
@@ -161,6 +213,9 @@ impl Rules {
         if family.is_empty() || family.contains(blank) || family.ends_with("_bucket") {
             return Err(RulesError::Family(family.clone()));
         }
+        if let Some(label) = ["le", "quantile"].into_iter().find(|label| labels.contains_key(*label)) {
+            return Err(RulesError::Label { family: family.clone(), label });
+        }
         let unit = if unit.is_empty() { unit_of(family) } else { unit };
         let factor = names::microseconds_in(unit)
             .ok_or_else(|| RulesError::Unit { family: family.clone(), unit: unit.to_owned() })?;
@@ -172,7 +227,8 @@ impl Rules {
             None => (None, metric.clone(), metric == REQUESTS),
         };
         let what = Timed { metric: metric.clone(), meant, at_end, factor, shape: Shape::Histogram };
-        let only = labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let only: Vec<_> = labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        self.named.push((family.clone(), only.clone()));
         let meaning = Meaning { preset, front: false, what, labels: Labels::new(model, route, source), only };
         let place = meanings.iter().position(|known| known.only.is_empty()).unwrap_or(meanings.len());
         meanings.insert(place, Arc::new(meaning));

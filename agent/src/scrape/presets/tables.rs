@@ -88,6 +88,10 @@ const fn some(name: &'static str, what: What, label: &'static str, values: &'sta
     Counted { name, what, label, values }
 }
 
+/// What Ray Serve's gRPC proxy is asked about itself.
+const RAY_PROBES: [&str; 2] =
+    ["/ray.serve.RayServeAPIService/Healthz", "/ray.serve.RayServeAPIService/ListApplications"];
+
 pub(super) const TABLES: [Table; 8] = [
     // Requests that the engine aborts are counted by their reason and observed in all histograms of requests: what ends with the
     // last token had not come to its end then, and one without a second token has 0 s for each. Queue and prefill were over, or
@@ -118,7 +122,7 @@ pub(super) const TABLES: [Table; 8] = [
         at_end: &["time_per_output_token", "decode_time", "inference_time"],
         ..NONE
     },
-    // An aborted request that runs comes to an end like others; one that waits does not, and is counted as if it did.
+    // An aborted request that runs comes to an end like others; one that waits does not, and is taken off those that end by the next page.
     Table {
         preset: Preset::Sglang,
         prefixes: &["sglang:", "sglang_"],
@@ -237,7 +241,8 @@ pub(super) const TABLES: [Table; 8] = [
         counters: &[
             some("num_http_requests", What::Nothing, "route", &["/-/healthz", "/-/routes"]),
             some("num_http_requests", What::Requests, "route", &[]),
-            all("num_grpc_requests", What::Requests),
+            some("num_grpc_requests", What::Nothing, "method", &RAY_PROBES),
+            some("num_grpc_requests", What::Requests, "method", &[]),
             all("deployment_request_counter", What::Hops),
         ],
         ..NONE

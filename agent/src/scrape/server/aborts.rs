@@ -115,6 +115,65 @@ fn a_name_of_ones_own_for_a_presets_family_keeps_what_is_known_of_aborted_reques
 }
 
 #[test]
+fn labels_of_ones_own_keep_what_is_known_of_aborted_requests() {
+    let own = |labels: &[(&str, &str)]| Custom {
+        family: "vllm:e2e_request_latency_seconds".into(),
+        metric: "chat_time".into(),
+        model: "tenant".into(),
+        source: vec!["zone".into()],
+        labels: labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        ..Custom::default()
+    };
+    let names = ["e2e_request_latency_seconds"];
+    let of = |model: &str, low, high, stop, abort| {
+        page("vllm:", &names, low, high, stop, abort)
+            .replace("llama\"", &format!("{model}\",tenant=\"t-{model}\",zone=\"z\""))
+    };
+    // All series have these names, or those of one model: what the other's are called is no matter.
+    for labels in [&[][..], &[("model_name", "llama")]] {
+        let mut watched = Watched::new(Rules::new(&Preset::ALL, &[own(labels)]).unwrap());
+        watched.take(1, &(of("llama", 0, 0, 0, 0) + &of("phi", 0, 0, 0, 0)));
+        let taken = watched.take(2, &(of("llama", 4, 96, 97, 3) + &of("phi", 5, 0, 5, 0)));
+        let rows = |name: &str, model: &str, is_censored: bool| -> u64 {
+            let all = taken.latencies.iter().filter(|row| row.metric == name && row.model == model);
+            all.filter(|row| row.censored == is_censored).map(|row| row.cells.count()).sum()
+        };
+        assert_eq!((rows("chat_time", "t-llama", false), rows("chat_time", "t-llama", true)), (97, 3), "{labels:?}");
+        let (name, model) = if labels.is_empty() { ("chat_time", "t-phi") } else { ("request_duration", "phi") };
+        assert_eq!((rows(name, model, false), rows(name, model, true)), (5, 0));
+        // The histograms lag.
+        let taken = watched.take(3, &(of("llama", 4, 96, 97, 5) + &of("phi", 5, 0, 5, 1)));
+        let told: Vec<_> =
+            taken.latencies.iter().map(|row| (&*row.metric, &*row.model, row.censored, row.cells.count())).collect();
+        assert_eq!(told, [("chat_time", "t-llama", true, 2), (name, model, true, 1)]);
+        assert_eq!(taken.latencies[0].source.len(), 2);
+    }
+}
+
+#[test]
+fn first_tokens_and_ends_are_compared_whatever_a_user_calls_them() {
+    let own = Custom { family: "vllm:e2e_request_latency_seconds".into(), model: "tenant".into(), ..Custom::default() };
+    let mut watched = Watched::new(Rules::new(&Preset::ALL, &[own]).unwrap());
+    let labels = format!("{VLLM},tenant=\"t\"");
+    let page = |first: u64, done: u64, running: u64| {
+        histogram("vllm:e2e_request_latency_seconds", &labels, &["1"], &[done, 0], 0.9 * done as f64)
+            + &histogram("vllm:time_to_first_token_seconds", &labels, &["0.1"], &[first, 0], 0.05 * first as f64)
+            + &value("vllm:num_requests_running", &labels, running as f64)
+            + &value("vllm:num_requests_waiting", &labels, 0.0)
+    };
+    watched.take(1, &page(110, 100, 0));
+    watched.take(2, &page(120, 105, 5));
+    watched.take(3, &page(120, 105, 0));
+    // Five that ran are gone.
+    let taken = watched.take(4, &page(125, 110, 0));
+    let censored = taken.latencies.iter().find(|row| row.censored).unwrap();
+    assert_eq!(
+        (&*censored.metric, &*censored.model, censored.cells.count()),
+        ("vllm:e2e_request_latency_seconds", "t", 5)
+    );
+}
+
+#[test]
 fn whole_requests_that_only_a_user_names_are_served_unless_a_preset_counts_them() {
     let gateway = |n: u64| histogram("gateway_seconds", "model=\"m\",pod=\"p\"", &["1"], &[n, 0], 0.5 * n as f64);
     let mut watched = Watched::new(custom("gateway_seconds", "request_duration"));
@@ -183,17 +242,34 @@ fn aborted_requests_of_sglang_that_are_told_early_are_taken_off_later() {
     };
     let mut watched = Watched::new(rules());
     watched.take(1, &page(100, 0));
-    // Five are aborted, of which two have come to their end.
+    // Five are aborted, of which two have come to their end, and two more do; the fifth had only waited.
     let served = |taken: &Taken| taken.served.iter().filter_map(|served| served.requests).sum::<u64>();
     assert_eq!(served(&watched.take(2, &page(102, 5))), 0);
     let kept = serde_json::to_string(&watched.server).unwrap();
     watched.server = serde_json::from_str(&kept).unwrap();
     assert_eq!(served(&watched.take(3, &page(104, 5))), 0);
-    assert_eq!(served(&watched.take(4, &page(115, 5))), 10);
-    assert_eq!(served(&watched.take(5, &page(117, 5))), 2);
+    assert_eq!(served(&watched.take(4, &page(115, 5))), 11);
+    // What is owed goes before what is aborted since.
+    assert_eq!(served(&watched.take(5, &page(116, 7))), 0);
+    assert_eq!(served(&watched.take(6, &page(118, 8))), 0);
+    assert_eq!(served(&watched.take(7, &page(125, 8))), 7);
     // What one run owes is no other's.
-    watched.take(6, &page(117, 9));
-    assert_eq!(served(&watched.take(7, &page(6, 0))), 6);
+    watched.take(8, &page(125, 9));
+    assert_eq!(served(&watched.take(700, &page(6, 0))), 6);
+}
+
+#[test]
+fn aborted_requests_of_sglang_that_only_waited_take_off_one_page_of_others_at_most() {
+    let aborted = |n: u64| value("sglang:num_aborted_requests_total", "model_name=\"m\"", n as f64);
+    let page = |n: u64| value("sglang:num_requests_total", "model_name=\"m\"", n as f64) + &aborted(60);
+    let served = |taken: &Taken| taken.served.iter().filter_map(|served| served.requests).sum::<u64>();
+    let mut watched = Watched::new(rules());
+    watched.take(1, &aborted(0));
+    // The server has no request that ended yet, and counts the aborted ones among those all the same.
+    let taken = watched.take(2, &aborted(60));
+    assert_eq!((taken.served[0].requests, taken.served[0].aborted), (None, Some(60)));
+    let counted = [20, 40, 60].map(|n| served(&watched.take(2 + n, &page(n))));
+    assert_eq!(counted, [0, 20, 20]);
 }
 
 #[test]
@@ -220,6 +296,17 @@ fn a_request_through_three_deployments_of_ray_is_one() {
     // The proxy's families are not there for once.
     assert_eq!(served(&watched.take(3, &page(20))), 0);
     assert_eq!(served(&watched.take(4, &(page(30) + &door(10)))), 4);
+    // It was only asked about itself by now.
+    let mut watched = Watched::new(rules());
+    let probes = |n: u64| {
+        let rpc = |name: &str| format!("method=\"/ray.serve.RayServeAPIService/{name}\"");
+        let asked = |name: &str| value("ray_serve_num_grpc_requests_total", &rpc(name), n as f64);
+        asked("Healthz") + &asked("ListApplications")
+    };
+    watched.take(1, &(page(10) + &probes(5)));
+    assert_eq!(served(&watched.take(2, &(page(17) + &probes(8)))), 0);
+    let call = |n: u64| value("ray_serve_num_grpc_requests_total", "method=\"/chat.Chat/Ask\"", n as f64);
+    assert_eq!(served(&watched.take(3, &(page(20) + &probes(9) + &call(4)))), 4);
     // Where nothing counts them at the door, deployments do.
     let mut watched = Watched::new(rules());
     watched.take(1, &page(10));

@@ -113,7 +113,7 @@ fn l7_counts_that_fall_are_a_reset_and_the_new_value_is_the_increase() {
     let increase = only(&taken, "request_duration");
     assert_eq!((increase.cells.count(), increase.reset, increase.start_ns), (200, true, at(1)));
     // One bucket that fell is enough.
-    let taken = watched.take(3, &e2e(&[(0, 150), (1, 400)], 150.0));
+    let taken = watched.take(700, &e2e(&[(0, 150), (1, 400)], 150.0));
     assert_eq!((only(&taken, "request_duration").cells.count(), only(&taken, "request_duration").reset), (550, true));
 }
 

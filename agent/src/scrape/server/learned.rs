@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::presets::{Custom, Preset, Rules};
 use super::super::taken::Reason;
 use super::Server;
 use super::fixture::*;
@@ -48,6 +49,70 @@ fn a_family_that_is_learned_while_it_cannot_be_read_is_a_base_line_when_it_can()
     // A run that began since it was learned is all new.
     let taken = watched.take(60, &page(7, &started(50.0)));
     assert_eq!((count(&taken, "request_duration"), count(&taken, "gateway")), (7, 7));
+}
+
+#[test]
+fn what_is_new_of_a_family_that_was_followed_counts_when_rules_change() {
+    let of = |family: &str, model: &str, n: u64| {
+        histogram(family, &format!("model_name=\"{model}\""), &["1"], &[n, 0], 0.5 * n as f64)
+    };
+    let own = |labels: &[&str]| -> Vec<Custom> {
+        let one = |model: &&str| Custom {
+            family: LEARNED.into(),
+            metric: "gateway".into(),
+            labels: [("model_name".to_owned(), (*model).to_owned())].into(),
+            ..Custom::default()
+        };
+        labels.iter().map(one).collect()
+    };
+    let all = Custom { family: LEARNED.into(), metric: "gateway".into(), ..Custom::default() };
+    let rules = |custom: &[Custom]| Rules::new(&Preset::ALL, custom).unwrap();
+    let known = Custom { family: "other_seconds".into(), ..Custom::default() };
+    for (before, after, gateway) in [
+        // All of it was looked for, some of it, none of it.
+        (vec![all.clone()], vec![all.clone(), known], 7),
+        (vec![all.clone()], own(&["a", "b"]), 7),
+        (own(&["a"]), own(&["a", "b"]), 0),
+        (own(&["a"]), vec![all.clone()], 0),
+        (vec![], vec![all], 0),
+    ] {
+        let mut watched = Watched::new(rules(&before));
+        watched.take(10, &(of(KNOWN, "a", 5) + &of(LEARNED, "a", 5)));
+        watched.rules = rules(&after);
+        let both = |family, n| of(family, "a", 5) + &of(family, "b", n);
+        let taken = watched.take(20, &(both(KNOWN, 3) + &both(LEARNED, 7)));
+        assert_eq!((count(&taken, "request_duration"), count(&taken, "gateway")), (3, gateway), "{before:?}");
+        let taken = watched.take(30, &(both(KNOWN, 4) + &both(LEARNED, 9)));
+        assert_eq!((count(&taken, "request_duration"), count(&taken, "gateway")), (1, 2), "{before:?}");
+    }
+}
+
+#[test]
+fn rules_are_others_when_they_look_for_other_series_and_not_by_their_names() {
+    let own = |metric: &str, model: &str| {
+        let labels = [("model_name".to_owned(), model.to_owned())].into();
+        let one = Custom { family: LEARNED.into(), metric: metric.into(), labels, ..Custom::default() };
+        Rules::new(&Preset::ALL, &[one]).unwrap().fingerprint()
+    };
+    assert_eq!(own("gateway", "m"), own("request_duration", "m"));
+    assert_ne!(own("gateway", "m"), own("gateway", "n"));
+    assert_ne!(rules().fingerprint(), custom(LEARNED, "gateway").fingerprint());
+    assert_ne!(rules().fingerprint(), Rules::new(&[Preset::Vllm], &[]).unwrap().fingerprint());
+}
+
+#[test]
+fn a_histogram_that_is_named_and_not_on_the_page_is_told() {
+    let own = |family: &str, model: &str| Custom {
+        family: family.into(),
+        labels: [("model_name".to_owned(), model.to_owned())].into(),
+        ..Custom::default()
+    };
+    let named = [own(LEARNED, "m"), own(LEARNED, "\"n"), Custom { family: "gatway_ms".into(), ..Custom::default() }];
+    let mut watched = Watched::new(Rules::new(&Preset::ALL, &named).unwrap());
+    assert_eq!(watched.take(10, &page(5, "")).missing, [r#"gateway_seconds{model_name="\"n"}"#, "gatway_ms"]);
+    let le = Rules::new(&[], &[Custom { labels: [("le".to_owned(), "1".to_owned())].into(), ..own("h", "") }]);
+    let fault = "a label of histogram family \"h\" is le, expected one that tells its series apart";
+    assert_eq!(le.unwrap_err().to_string(), fault);
 }
 
 #[test]

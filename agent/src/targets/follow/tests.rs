@@ -12,11 +12,9 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message as _;
-use tokio::sync::watch;
 
+use super::super::fixture;
 use super::*;
-use crate::crew::Crew;
-use crate::outbox::SpoolLimits;
 use crate::scrape::presets::Custom;
 
 /// What happens next.
@@ -70,7 +68,6 @@ struct Node {
     shown: Shown,
     /// Counts by instant, of all that the collector has.
     stored: BTreeMap<u64, u64>,
-    _told: watch::Sender<Told>,
 }
 
 impl Node {
@@ -85,7 +82,7 @@ impl Node {
         let owner = contador_schemas::owner::Owner { project: "p".into(), ..Default::default() };
         let target = Arc::new(Target { url, histograms: vec![custom], owner, ..Target::default() });
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, target, shown, stored: BTreeMap::new(), _told: watch::Sender::new(Told::default()) }
+        Self { dir, target, shown, stored: BTreeMap::new() }
     }
 
     fn folder(&self) -> PathBuf {
@@ -93,28 +90,14 @@ impl Node {
     }
 
     fn keeper(&self) -> Keeper {
-        let limits = SpoolLimits { max_bytes: 4_096, segment_bytes: 1_024, rejected_bytes: 1_024 };
-        Keeper::open(&self.dir.path().join("spool"), limits, Telemetry::new().unwrap()).unwrap()
+        fixture::keeper(self.dir.path())
     }
 
     async fn follower(&self, keeper: &Keeper) -> Option<Follower> {
-        let rules = Arc::<Payers>::default();
-        let crew = keeper.crew().clone();
-        let shared = Shared {
-            keeper: keeper.clone(),
-            telemetry: Telemetry::new().unwrap(),
-            health: Health::default(),
-            identity: Identity::of_node("n1"),
-            state_dir: self.dir.path().join("state"),
-            interval: Duration::from_secs(1),
-            fetcher: Fetcher::new(Duration::from_secs(10), 1 << 20, None),
-            rules: Arc::clone(&rules),
-            told: self._told.subscribe(),
-            listeners: Listeners::new(crew, "/nonexistent".into(), "/nonexistent".into(), rules),
-            max_pending_bytes: 3_000,
-            job: Crew::job_name("scrape"),
-        };
-        Follower::load(&Arc::new(shared), self.target.id(), Some(&self.target), due::instant_ns(now_ms(), 0)).await
+        let watched = Watched { since_ns: due::instant_ns(now_ms(), 0), alone_ns: 0 };
+        let followee = Followee { target: Arc::clone(&self.target), watched };
+        let shared = Arc::new(fixture::shared(self.dir.path(), keeper));
+        Follower::load(&shared, self.target.id(), Some(&followee)).await
     }
 
     /// The collector takes all that there is: rows of one instant replace each other.
@@ -244,6 +227,41 @@ async fn a_page_that_tells_nothing_new_is_not_written_and_rows_leave_the_file() 
     assert_eq!(on_disk().memory.scrapes, 7);
 }
 
+#[tokio::test]
+async fn rows_that_tell_nothing_to_remember_leave_the_file_all_the_same() {
+    let node = Node::start().await;
+    let keeper = node.keeper();
+    let mut follower = node.follower(&keeper).await.unwrap();
+    let target = Arc::clone(&node.target);
+    let file = kept::file(&node.dir.path().join("state"), target.id());
+    let on_disk = || matches!(kept::load(&file).unwrap(), Loaded::Kept(kept) if kept.pending.is_empty());
+    follower.scrape(&target).await;
+    assert!(follower.stored.is_some());
+    follower.kept.pending.push_back(Points::default().encode(&follower.shared.identity));
+    follower.keep().await;
+    assert_eq!((follower.kept.pending.len(), on_disk()), (0, false));
+    follower.scrape(&target).await;
+    assert!(on_disk());
+}
+
+#[tokio::test]
+async fn a_memory_from_before_another_target_counted_there_begins_anew() {
+    let mut node = Node::start().await;
+    let keeper = node.keeper();
+    let target = Arc::clone(&node.target);
+    let mut follower = node.follower(&keeper).await.unwrap();
+    follower.scrape(&target).await;
+    for (is_other, stored) in [(false, 5), (true, 5), (false, 10)] {
+        // It is no target for a while, and serves five requests.
+        node.shown.lock().unwrap().0 += 5;
+        let now_ns = due::instant_ns(now_ms() + 1, 0);
+        follower.begin_anew(Watched { since_ns: now_ns, alone_ns: if is_other { now_ns } else { 0 } });
+        follower.scrape(&target).await;
+        node.send(&keeper).await;
+        assert_eq!(node.stored.values().sum::<u64>(), stored, "{is_other}");
+    }
+}
+
 #[test]
 fn what_a_server_shows_wrongly_at_each_scrape_is_a_remark() {
     let mut taken = Taken { dropped: vec![(Reason::Torn, 2), (Reason::BaseLine, 1)], ..Taken::default() };
@@ -256,6 +274,9 @@ fn what_a_server_shows_wrongly_at_each_scrape_is_a_remark() {
         let said = remark(&taken, true).unwrap();
         assert_eq!(said, format!("left out: 3 {}", reason.remark().unwrap()));
     }
+    let missing = vec!["h_seconds{handler=\"/a\"}".to_owned(), "g_ms".to_owned()];
+    let told = remark(&Taken { missing, ..Taken::default() }, true);
+    assert_eq!(told.unwrap(), "no series on the page of the histograms h_seconds{handler=\"/a\"}, g_ms");
     taken.dropped = vec![(Reason::NoInfinity, 1), (Reason::Overlap, 4)];
     assert!(remark(&taken, true).unwrap().contains("1 histograms have no bucket +Inf; 4 totals are another server's"));
     taken.faults = vec!["line 4: the value is \"x\"".to_owned()];
