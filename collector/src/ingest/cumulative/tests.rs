@@ -311,7 +311,7 @@ fn a_chain_comes_back_from_its_row() {
     let explicit = Buckets::Explicit { bounds: vec![0.1, f64::MAX], counts: vec![0, u64::MAX, 1], whole: true };
     let links = vec![point(T + 1, explicit), point(T + 2, exponential(&[])), point(T + 3, exponential(&[0, 3, 0]))];
     let runs = Runs::new(vec![Ended { start: T - DAY, time: T - 1 }, Ended { start: T, time: T }]);
-    let chain = chain::Chain { links, acknowledged: 1, whole: true, epoch: 3, runs };
+    let chain = chain::Chain { links, acknowledged: 1, whole: true, epoch: 3, runs, ..chain::Chain::default() };
     let (series, source) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let row = record::row((series, source), Uuid::from_u128(3), &chain);
     assert_eq!((row.total.as_u128(), row.ts, row.acknowledged), (3, T + 3, T + 2));

@@ -81,6 +81,28 @@ async fn what_one_collector_has_take_over_all_of_them_follow() {
 }
 
 #[tokio::test]
+async fn what_a_collector_left_that_has_ended_does_not_keep_a_run_from_taking_over() {
+    let (mut world, memory) = (World::default(), Memory::new(10));
+    at_its_time(&mut world, &memory, WRITER, point(500, 505, 4)).await;
+    // It took the point of 520 s before that of 510 s was known to it, and was killed.
+    let (other, writer) = (Memory::new(10), Uuid::from_u128(8));
+    let mut rejected = Rejected::default();
+    let mut work = other.hold(point(500, 520, 9), &mut rejected).await;
+    work.take(world.read(&work, writer), T + 521 * SECOND, &mut rejected);
+    at_its_time(&mut world, &memory, WRITER, point(500, 510, 7)).await;
+    world.write_records(&work, writer);
+    drop(work);
+    for time in (20..320).step_by(10) {
+        let (_, rejected) = at_its_time(&mut world, &memory, WRITER, point(15, time, 1)).await;
+        assert_eq!(rejected.of(Reason::OutOfOrder), 1, "{time}");
+    }
+    let (_, rejected) = at_its_time(&mut world, &memory, WRITER, point(15, 320, 1)).await;
+    assert_eq!(rejected.points(), 0);
+    assert_eq!(at_its_time(&mut world, &memory, WRITER, point(15, 330, 4)).await.0, [(330, 3, false)]);
+    assert_eq!(world.count(), 9 + 3);
+}
+
+#[tokio::test]
 async fn rows_of_the_run_before_are_written_before_another_takes_over() {
     let (mut world, memory) = (World::default(), Memory::new(10));
     at_its_time(&mut world, &memory, WRITER, point(500, 510, 7)).await;
