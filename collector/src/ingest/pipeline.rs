@@ -236,16 +236,27 @@ impl Pipeline {
     /// points meanwhile, so what is known is read again until it stays the same.
     async fn increases(&self, mut work: Work) -> Result<DeadLetters, Refusal> {
         let mut dead = DeadLetters::default();
-        work.merge(self.stored(&work).await?);
+        self.read_again(&mut work).await?;
         for _ in 0..MOST_ROUNDS {
             dead.add(self.write(work.by_table()).await?);
-            let stored = self.stored(&work).await?;
-            if !work.merge(stored) {
+            if !self.read_again(&mut work).await? {
                 work.acknowledge();
                 return Ok(dead);
             }
         }
         Err(Refusal::Overloaded("others count the same running totals at the same time".to_owned()))
+    }
+
+    /// Reads what others have written meanwhile; whether rows are to be written again.
+    async fn read_again(&self, work: &mut Work) -> Result<bool, Refusal> {
+        let stored = self.stored(work).await?;
+        let is_changed = work.merge(stored);
+        match work.overtaken {
+            0 => Ok(is_changed),
+            points => Err(Refusal::Unavailable(format!(
+                "{points} cumulative points are of a run whose place an older one has taken at another collector meanwhile"
+            ))),
+        }
     }
 
     async fn stored(&self, work: &Work) -> Result<Stored, Refusal> {

@@ -11,7 +11,8 @@
 //!   has written the row.
 //! - A run that seems older than the last point is refused until [`Runs::place`] has it take over, and until the rows of the
 //!   one before are written. A chain of a new *epoch* begins then with its point, whatever the times before were: of two
-//!   epochs, the later one is what is known.
+//!   epochs, the later one is what is known. Points that another collector was at work on then are lost to it
+//!   ([`Work::overtaken`](super::Work::overtaken)).
 //! - Points stay as long as another collector may still write rows of them, so that those can be put right, within
 //!   [`LONGEST_KEPT_NS`] and some bytes.
 

@@ -43,6 +43,9 @@ pub struct Work {
     pub base_lines: u64,
     /// Points of which it can't be told what came since the ones before, by reason.
     pub untold: BTreeMap<Untold, u64>,
+    /// Points that are not stored, since a run that seemed older took over at another collector meanwhile. When they come
+    /// again, they are told what became of them.
+    pub overtaken: usize,
 }
 
 struct Held {
@@ -129,7 +132,13 @@ impl Work {
 
     /// Takes what others have written meanwhile; whether rows are to be written again.
     pub fn merge(&mut self, mut stored: Stored) -> bool {
-        self.held.iter_mut().fold(false, |changed, held| held.merge(&mut stored) | changed)
+        let mut changed = false;
+        for held in &mut self.held {
+            let (epoch, at_work) = (held.chain.epoch, held.chain.unacknowledged());
+            changed |= held.merge(&mut stored);
+            self.overtaken += if held.chain.epoch > epoch { at_work } else { 0 };
+        }
+        changed
     }
 
     /// Says that ClickHouse has everything.

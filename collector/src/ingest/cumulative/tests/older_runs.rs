@@ -103,6 +103,28 @@ async fn what_a_collector_left_that_has_ended_does_not_keep_a_run_from_taking_ov
 }
 
 #[tokio::test]
+async fn a_point_whose_run_another_collector_ends_meanwhile_is_not_answered_as_stored() {
+    let (mut world, one, other) = (World::default(), Memory::new(10), Memory::new(10));
+    let writer = Uuid::from_u128(8);
+    at_its_time(&mut world, &one, WRITER, point(500, 510, 7)).await;
+    for time in (20..320).step_by(10) {
+        at_its_time(&mut world, &other, writer, point(15, time, 1)).await;
+    }
+    // One of them takes a point of the newer run, when at the other one the older run takes over.
+    let mut rejected = Rejected::default();
+    let mut work = one.hold(point(500, 520, 9), &mut rejected).await;
+    work.take(world.read(&work, WRITER), T + 321 * SECOND, &mut rejected);
+    let (_, taken) = at_its_time(&mut world, &other, writer, point(15, 320, 1)).await;
+    world.write_records(&work, WRITER);
+    work.merge(world.read(&work, WRITER));
+    assert_eq!((rejected.points(), taken.points(), work.overtaken, work.rows().len()), (0, 0, 1, 0));
+    drop(work);
+    // It comes again, and is refused.
+    let (told, rejected) = send_at(&mut world, &one, WRITER, point(500, 520, 9), T + 322 * SECOND).await;
+    assert_eq!((told, rejected.of(Reason::OutOfOrder), world.count()), (vec![], 1, 7));
+}
+
+#[tokio::test]
 async fn rows_of_the_run_before_are_written_before_another_takes_over() {
     let (mut world, memory) = (World::default(), Memory::new(10));
     at_its_time(&mut world, &memory, WRITER, point(500, 510, 7)).await;
