@@ -57,7 +57,9 @@ struct Rival {
 pub enum Place {
     /// It is of the same run, or begins one after it.
     Follows,
-    /// It seems older, or was taken before.
+    /// It is of a run that has ended, from before its end: what it counts is counted.
+    Known,
+    /// It seems older.
     Refused,
     /// It seems older, and its run counts from here on: the point is a base line.
     TakesOver,
@@ -80,7 +82,7 @@ impl Runs {
         let Some(start) = span.start.filter(|start| last.start != Some(*start)) else { return Place::Follows };
         let ended = self.ended.iter().find(|ended| ended.start == start);
         if ended.is_some_and(|ended| span.time <= ended.time) {
-            return Place::Refused;
+            return Place::Known;
         }
         let is_later = span.time > last.time && last.start.is_none_or(|last| start > last);
         if ended.is_none() && is_later {
@@ -158,7 +160,7 @@ mod tests {
         assert_eq!(runs.place(span(150, 500), last, T + 502 * SECOND), Place::TakesOver);
         runs.follow(span(150, 500), last);
         // What comes late of the other run was counted; and it does not begin again from 0 when it goes on.
-        assert_eq!(runs.place(span(3_600, 3_700), span(150, 500), T + 503 * SECOND), Place::Refused);
+        assert_eq!(runs.place(span(3_600, 3_700), span(150, 500), T + 503 * SECOND), Place::Known);
         assert_eq!(runs.place(span(3_600, 3_710), span(150, 500), T + 503 * SECOND), Place::Refused);
         // One that begins after it follows at once, though before the one that ended.
         assert_eq!(runs.place(span(600, 610), span(150, 500), T + 612 * SECOND), Place::Follows);
@@ -182,7 +184,7 @@ mod tests {
         // And so does an end of two that nothing tells apart.
         let mut runs = Runs::default();
         runs.follow(span(20, 30), span(10, 29));
-        assert_eq!(runs.place(span(10, 29), span(20, 30), T + 40 * SECOND), Place::Refused);
+        assert_eq!(runs.place(span(10, 29), span(20, 30), T + 40 * SECOND), Place::Known);
         assert_eq!(runs.place(span(10, 40), span(20, 30), T + 40 * SECOND), Place::Refused);
         assert_eq!(runs.place(span(10, 340), span(20, 30), T + 340 * SECOND), Place::TakesOver);
     }
@@ -274,7 +276,7 @@ mod tests {
                 now += later * SECOND;
                 let point = taken[which.index(taken.len())];
                 let place = runs.place(point, last, now);
-                prop_assert_eq!(place, if point.start == last.start { Place::Follows } else { Place::Refused });
+                prop_assert_eq!(place, if point.start == last.start { Place::Follows } else { Place::Known });
             }
         }
 

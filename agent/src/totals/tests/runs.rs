@@ -27,8 +27,8 @@ fn a_service_whose_clock_was_set_back_counts_again_after_five_minutes() {
     assert_eq!(taken(&mut memory, (15, 320, 30), 321), Ok(Taken::BaseLine));
     assert_eq!(count(taken(&mut memory, (15, 330, 32), 331)), Some((2, false)));
     // What comes late of the run before is no new run, though it seems later; and another one is.
-    for late in [(3_600, 3_610, 4), (3_600, 3_620, 9)] {
-        assert_eq!(taken(&mut memory, late, 3_700), Err(Reason::OutOfOrder));
+    for (late, expected) in [((3_600, 3_610, 4), Ok(Taken::Nothing)), ((3_600, 3_620, 9), Err(Reason::OutOfOrder))] {
+        assert_eq!(taken(&mut memory, late, 3_700), expected, "{late:?}");
     }
     assert_eq!(count(taken(&mut memory, (340, 350, 5), 351)), Some((5, true)));
 }
@@ -37,22 +37,48 @@ fn a_service_whose_clock_was_set_back_counts_again_after_five_minutes() {
 async fn which_runs_have_ended_is_known_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let totals = open(dir.path(), LIMITS);
-    let keep = async |totals: &Totals, (start, time, count): (u64, u64, u64)| {
+    let keep = async |totals: &Totals, (start, time, count): (u64, u64, u64), later: u64| {
         let request = request(vec![cumulative(vec![point(T + start * SECOND, T + time * SECOND, &[count])])]);
-        totals.keep(request, T + (time + 1) * SECOND, ()).await.unwrap().rejected
+        totals.keep(request, T + (time + 1 + later) * SECOND, ()).await.unwrap()
     };
-    assert!(keep(&totals, (1, 10, 3)).await.is_empty());
-    assert!(keep(&totals, (20, 30, 2)).await.is_empty());
-    assert_eq!(handed_on(&totals).await.len(), 2);
+    let first = [(1, 10, 3), (1, 200, 5), (1, 400, 6)];
+    for point in first.into_iter().chain([(401, 410, 2)]) {
+        assert_eq!(keep(&totals, point, 0).await, Counted::default());
+    }
+    assert_eq!(handed_on(&totals).await.len(), 4);
     drop(totals);
     let totals = open(dir.path(), LIMITS);
     totals.resume().await.unwrap();
     let last = handed_on(&totals).await;
-    // The point of the first run again and again, in five minutes in which nothing else comes.
-    for _ in 0..3 {
-        assert_eq!(keep(&totals, (1, 10, 3)).await, [(Reason::OutOfOrder, 1)].into());
+    // The points of the first run again, as fast as they were made, while nothing else comes.
+    for point in first {
+        assert_eq!(keep(&totals, point, 1_000).await, Counted::default(), "{point:?}");
     }
     assert_eq!((handed_on(&totals).await, last.len()), (vec![], 1));
+    // What follows is no more than what came since.
+    keep(&totals, (401, 1_420, 9), 0).await;
+    let row = (410 * SECOND, 1_420 * SECOND, vec![7], false);
+    assert_eq!(handed_on(&totals).await, [row]);
+}
+
+#[test]
+fn a_batch_that_ends_a_run_comes_again_as_known() {
+    let mut memory = Memory::new(T);
+    let batch = || [(1, 100), (101, 110)].map(|(start, time)| point(T + start * SECOND, T + time * SECOND, &[3]));
+    for expected in [2, 1] {
+        // Of the last point, the same row again.
+        let (rows, counted) = converted(&mut memory, batch().to_vec());
+        assert_eq!((rows.len(), counted), (expected, Counted::default()));
+    }
+}
+
+#[test]
+fn a_total_that_can_not_be_told_is_counted_once_however_often_it_comes() {
+    let mut memory = Memory::new(T);
+    converted(&mut memory, vec![point(T + SECOND, T + 2 * SECOND, &[3, 1])]);
+    let other = || vec![point(T + SECOND, T + 3 * SECOND, &[3, 1, 1])];
+    assert_eq!(converted(&mut memory, other()).1.untold, [(Untold::Buckets, 1)].into());
+    assert_eq!(converted(&mut memory, other()), (vec![], Counted::default()));
 }
 
 /// What happens next to a service and its agent.

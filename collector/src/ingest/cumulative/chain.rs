@@ -103,6 +103,7 @@ impl Chain {
         };
         match self.runs.place(span(&reading), span(last), now) {
             Place::Follows => {}
+            Place::Known => return Ok(Taken::Known),
             // Rows of the run before are written first, so that none of them is lost.
             Place::TakesOver if self.is_settled() => {
                 self.turn(reading);

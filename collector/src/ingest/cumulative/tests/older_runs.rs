@@ -32,9 +32,9 @@ async fn l7_a_service_whose_clock_was_set_back_counts_again_after_five_minutes()
     let told = at_its_time(&mut world, &memory, WRITER, point(15, 330, 32)).await.0;
     assert_eq!(told, [(330, 2, false)]);
     // What comes late of the run before is no new run, though it seems later; and another one is.
-    for (time, count) in [(505, 4), (510, 7), (520, 9)] {
+    for (time, count, refused) in [(505, 4, 0), (510, 7, 0), (520, 9, 1)] {
         let (told, rejected) = send_at(&mut world, &memory, WRITER, point(500, time, count), T + 335 * SECOND).await;
-        assert_eq!((told, rejected.of(Reason::OutOfOrder)), (vec![], 1), "{time}");
+        assert_eq!((told, rejected.of(Reason::OutOfOrder)), (vec![], refused), "{time}");
     }
     let told = at_its_time(&mut world, &memory, WRITER, point(340, 350, 5)).await.0;
     assert_eq!(told, [(350, 5, true)]);
@@ -122,6 +122,17 @@ async fn a_point_whose_run_another_collector_ends_meanwhile_is_not_answered_as_s
     // It comes again, and is refused.
     let (told, rejected) = send_at(&mut world, &one, WRITER, point(500, 520, 9), T + 322 * SECOND).await;
     assert_eq!((told, rejected.of(Reason::OutOfOrder), world.count()), (vec![], 1, 7));
+}
+
+#[tokio::test]
+async fn a_batch_that_ends_a_run_comes_again_as_known() {
+    let (mut world, memory) = (World::default(), Memory::new(10));
+    let batch = || [point(0, 100, 3), point(101, 110, 2)].concat();
+    at_its_time(&mut world, &memory, WRITER, point(0, 90, 1)).await;
+    for _ in 0..2 {
+        let (_, rejected) = send_at(&mut world, &memory, WRITER, batch(), T + 111 * SECOND).await;
+        assert_eq!((rejected.points(), world.count()), (0, 5));
+    }
 }
 
 #[tokio::test]
