@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use contador_schemas::names;
 use contador_schemas::runs::Untold;
-use contador_schemas::series::SERIES_NAMESPACE;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -14,6 +13,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use uuid::Uuid;
 
 use super::memory::{Memory, Taken};
+use super::name::{Name, encoded};
 use super::point::{Reason, Total};
 use crate::outbox::encode::points::{text, yes};
 
@@ -35,19 +35,17 @@ pub fn convert(request: &mut ExportMetricsServiceRequest, node: &str, memory: &m
     for resource_metrics in &mut request.resource_metrics {
         let resource = resource_metrics.resource.get_or_insert_default();
         // Of the sender's attributes alone: a node that is renamed goes on with its totals.
-        let mut whose = vec![encoded(&resource.attributes)];
+        let mut whose = vec![Name::of_resource(&resource.attributes)];
         if !resource.attributes.iter().any(|attribute| attribute.key == names::HOST_NAME) {
             resource.attributes.push(text(names::HOST_NAME, node));
             // Journals had the node's name in it.
-            whose.push(encoded(&resource.attributes));
+            whose.push(Name::of_resource(&resource.attributes));
         }
         for scope_metrics in &mut resource_metrics.scope_metrics {
             let scope = scope_metrics.scope.as_ref().map_or("", |scope| scope.name.as_str());
+            let scoped: Vec<Name> = whose.iter().map(|name| name.with(scope)).collect();
             for metric in &mut scope_metrics.metrics {
-                let mut names = whose.clone();
-                for part in [scope, &metric.name, &metric.unit] {
-                    names.iter_mut().for_each(|name| put_bytes(name, part.as_bytes()));
-                }
+                let names = scoped.iter().map(|name| name.with(&metric.name).with(&metric.unit)).collect();
                 let mut series = Points { memory, counted: &mut counted, names, now };
                 match &mut metric.data {
                     Some(Data::Histogram(histogram)) if is_cumulative(histogram.aggregation_temporality) => {
@@ -82,7 +80,7 @@ struct Points<'a> {
     memory: &'a mut Memory,
     counted: &'a mut Counted,
     /// What names the metric; after that, what named it in former journals.
-    names: Vec<Vec<u8>>,
+    names: Vec<Name>,
     now: u64,
 }
 
@@ -90,10 +88,7 @@ impl Points<'_> {
     /// The key of the series that has these attributes, under which the memory has it when it knows it.
     fn key(&mut self, attributes: &[KeyValue]) -> Uuid {
         let attributes = encoded(attributes);
-        let mut keys = self.names.iter().map(|name| {
-            let whole = [name.as_slice(), &attributes].concat();
-            Uuid::new_v5(&SERIES_NAMESPACE, &whole)
-        });
+        let mut keys = self.names.iter().map(|name| name.key(&attributes));
         let key = keys.next().unwrap_or_default();
         if !self.memory.knows(key)
             && let Some(former) = keys.next()
@@ -108,29 +103,21 @@ impl Points<'_> {
         // Of one series, in the order of time.
         points.sort_by_key(Point::time);
         points.retain_mut(|point| {
-            let key = self.key(point.attributes());
-            let taken = match point.total() {
-                Ok(Some(total)) => self.memory.take(key, total, self.now),
-                Ok(None) => return false,
-                Err(reason) => Err(reason),
-            };
-            match taken {
-                Ok(Taken::Increase(increase, reset)) => point.become_increase(*increase, reset),
-                Ok(Taken::Nothing) => false,
-                Ok(Taken::BaseLine) => {
-                    self.counted.base_lines += 1;
-                    false
-                }
-                Ok(Taken::Untold(why)) => {
-                    *self.counted.untold.entry(why).or_default() += 1;
-                    false
-                }
-                Err(reason) => {
-                    *self.counted.rejected.entry(reason).or_default() += 1;
-                    false
-                }
+            match self.taken(point) {
+                Ok(Taken::Increase(increase, reset)) => return point.become_increase(*increase, reset),
+                Ok(Taken::Nothing) => {}
+                Ok(Taken::BaseLine) => self.counted.base_lines += 1,
+                Ok(Taken::Untold(why)) => *self.counted.untold.entry(why).or_default() += 1,
+                Err(reason) => *self.counted.rejected.entry(reason).or_default() += 1,
             }
+            false
         });
+    }
+
+    fn taken<P: Point>(&mut self, point: &P) -> Result<Taken, Reason> {
+        let Some(total) = point.total()? else { return Ok(Taken::Nothing) };
+        let key = self.key(point.attributes());
+        self.memory.take(key, total, self.now)
     }
 }
 
@@ -173,19 +160,3 @@ macro_rules! point {
 
 point! { HistogramDataPoint Explicit explicit }
 point! { ExponentialHistogramDataPoint Exponential exponential }
-
-/// Attributes in the order of their names, so that their order does not matter.
-fn encoded(attributes: &[KeyValue]) -> Vec<u8> {
-    let mut encoded: Vec<Vec<u8>> = attributes.iter().map(prost::Message::encode_to_vec).collect();
-    encoded.sort_unstable();
-    let mut bytes = (encoded.len() as u64).to_le_bytes().to_vec();
-    for attribute in encoded {
-        put_bytes(&mut bytes, &attribute);
-    }
-    bytes
-}
-
-fn put_bytes(key: &mut Vec<u8>, bytes: &[u8]) {
-    key.extend((bytes.len() as u64).to_le_bytes());
-    key.extend(bytes);
-}

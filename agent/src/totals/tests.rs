@@ -128,6 +128,25 @@ fn totals_become_what_came_since_the_last_one() {
     assert_eq!((rows, counted.untold, counted.base_lines), (vec![], [(Untold::Overlap, 1)].into(), 0));
 }
 
+/// Hashed for each of them, what they share would take minutes.
+#[test]
+fn many_points_of_a_long_resource_are_taken() {
+    let mut long = request(vec![]);
+    let resource = long.resource_metrics[0].resource.as_mut().unwrap();
+    resource.attributes.push(text("long", &"x".repeat(2 << 20)));
+    let each = |number: u64| {
+        let attributes = vec![text("http.route", &number.to_string())];
+        HistogramDataPoint { attributes, ..point(T + 1, T + 2, &[number]) }
+    };
+    let metrics = [cumulative((0..5_000).map(each).collect())];
+    // Metrics without a point, too.
+    long.resource_metrics[0].scope_metrics[0].metrics =
+        metrics.into_iter().chain(vec![cumulative(vec![]); 5_000]).collect();
+    let mut memory = Memory::new(T);
+    assert_eq!(deltas::convert(&mut long, "n1", &mut memory, T + 10), Counted::default());
+    assert_eq!(memory.len(), 5_000);
+}
+
 #[test]
 fn a_first_total_counts_when_its_start_was_watched_by_both_clocks() {
     for (start, time, expected) in [
