@@ -13,6 +13,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
+use super::cumulative::work::Begun;
 use super::cumulative::{Memory, Stored, Totals, Work};
 use super::decode::reject::{Reason, Rejected};
 use super::decode::{Decoded, decode};
@@ -201,9 +202,15 @@ impl Pipeline {
             rows.totals = work.records();
             self.totals.sign(&mut rows.totals, now());
             self.meters.running_totals(work.base_lines, self.memory.evicted());
-            for (reason, points) in &work.untold {
+            for (reason, Begun { points, service, metric }) in &work.untold {
                 self.meters.untold(*reason, *points);
-                tracing::info!(reason = reason.name(), points, "running totals that begin anew");
+                tracing::info!(
+                    reason = reason.name(),
+                    points,
+                    service,
+                    metric,
+                    "running totals begin anew, such as this"
+                );
             }
             self.meters.state("cumulative_series", self.memory.len());
         }

@@ -22,12 +22,14 @@ use crate::totals::deltas::Counted;
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 fn success(counted: &Counted) -> ExportMetricsServiceResponse {
-    let points: u64 = counted.rejected.values().sum();
+    let points = counted.rejected.points();
     let partial_success = (points > 0).then(|| {
-        let reasons = counted.rejected.iter().map(|(reason, points)| format!("{points} {}", reason.words()));
+        let reasons = counted.rejected.iter().map(|(reason, points, first)| {
+            format!("{} {points} (such as {first}): {}", reason.name(), reason.expectation())
+        });
         ExportMetricsPartialSuccess {
             rejected_data_points: i64::try_from(points).unwrap_or(i64::MAX),
-            error_message: format!("refused: {}", reasons.collect::<Vec<_>>().join(", ")),
+            error_message: reasons.collect::<Vec<_>>().join("; "),
         }
     });
     ExportMetricsServiceResponse { partial_success }
