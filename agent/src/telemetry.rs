@@ -48,8 +48,8 @@ pub struct Telemetry {
     pub base_lines: IntCounter,
     /// Points of running totals that can't be compared with the ones before, by reason.
     pub otlp_dropped: IntCounterVec,
-    /// Points of running totals that were refused.
-    pub refused_points: IntCounter,
+    /// Points of running totals that were refused, by reason.
+    pub refused_points: IntCounterVec,
     /// Values that a sensor gave and that can't be, such as a utilisation of 2619 percent.
     pub rejected_readings: IntCounter,
     /// When a sensor last answered, Unix seconds.
@@ -148,9 +148,10 @@ impl Telemetry {
                 "Points of running totals that can't be compared with the ones before, by reason: counting begins anew with them.",
                 &["reason"],
             )?,
-            refused_points: counter(
+            refused_points: counters(
                 "contador_agent_otlp_refused_points_total",
-                "Points of running totals that contradict others.",
+                "Points of running totals that contradict others or themselves, by reason.",
+                &["reason"],
             )?,
             rejected_readings: counter(
                 "contador_agent_rejected_readings_total",

@@ -59,7 +59,11 @@ async fn totals_of_services_are_increases_over_kills_of_the_agent() {
     let conflict =
         client.export(totals(at(21), at(25), &[9, 1, 0])).await.unwrap().into_inner().partial_success.unwrap();
     assert_eq!(conflict.rejected_data_points, 1);
-    assert_eq!(conflict.error_message, "refused: 1 points that contradict others of the same time");
+    let told = format!("start {}, time {}, count 10): expected one total of a series at an instant", at(21), at(25));
+    assert_eq!(
+        conflict.error_message,
+        format!(r#"conflicting 1 (such as "http.server.request.duration" of service "totals" with {told}"#)
+    );
 
     // Other bounds: what came can't be told.
     let other = histogram(AggregationTemporality::Cumulative, (at(21), at(30)), &[0.2, 1.0], &[3, 1, 0]);
@@ -93,7 +97,7 @@ async fn totals_of_services_are_increases_over_kills_of_the_agent() {
         r#"contador_agent_otlp_requests_total{result="kept"} 5"#,
         r#"contador_agent_otlp_dropped_total{reason="buckets"} 1"#,
         "contador_agent_otlp_base_lines_total 0",
-        "contador_agent_otlp_refused_points_total 1",
+        r#"contador_agent_otlp_refused_points_total{reason="conflicting"} 1"#,
     ] {
         assert!(page.contains(line), "{line}: {page}");
     }
@@ -172,10 +176,13 @@ async fn json_is_taken_like_protobuf_and_answered_in_json() {
     assert_eq!(send(total(3), "identity").await, (200, json!({})));
     let compressed = zstd::encode_all(total(3).as_slice(), 3).unwrap();
     assert_eq!(send(compressed, "zstd").await, (200, json!({})));
-    let conflict = json!({
-        "partialSuccess": {"rejectedDataPoints": "1", "errorMessage": "refused: 1 points that contradict others of the same time"},
-    });
-    assert_eq!(send(total(4), "identity").await, (200, conflict));
+    let (status, told) = send(total(4), "identity").await;
+    let message = told["partialSuccess"]["errorMessage"].as_str().unwrap();
+    assert!(
+        status == 200 && message.starts_with(r#"conflicting 1 (such as "http.server.request.duration" of"#),
+        "{told}"
+    );
+    assert_eq!(told["partialSuccess"]["rejectedDataPoints"], "1");
     let (status, told) = send(br#"{"resourceMetrics": [{"scopeMetrics": 7}]}"#.to_vec(), "identity").await;
     let message = told["message"].as_str().unwrap();
     assert_eq!((status, &told["code"]), (400, &json!(Code::InvalidArgument as i32)));

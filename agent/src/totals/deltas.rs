@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use contador_schemas::names;
 use contador_schemas::runs::Untold;
-use contador_schemas::series::SERIES_NAMESPACE;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, ExponentialHistogramDataPoint, HistogramDataPoint,
@@ -14,18 +14,47 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use uuid::Uuid;
 
 use super::memory::{Memory, Taken};
+use super::name::{Name, encoded};
 use super::point::{Reason, Total};
 use crate::outbox::encode::points::{text, yes};
+use crate::owners::label;
 
 /// What was not handed on of a request.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Counted {
-    /// Points that were refused, by reason.
-    pub rejected: BTreeMap<Reason, u64>,
+    /// Points that were refused.
+    pub rejected: Tally<Reason>,
     /// First points of series, which count from now on.
     pub base_lines: u64,
-    /// Points of which it can't be told what came since the ones before, by reason.
-    pub untold: BTreeMap<Untold, u64>,
+    /// Points of which it can't be told what came since the ones before.
+    pub untold: Tally<Untold>,
+}
+
+/// How many points there are of each reason, and the first of them in words: its metric, its service, and what it says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Tally<R>(BTreeMap<R, (u64, String)>);
+
+impl<R> Default for Tally<R> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<R: Copy + Ord> Tally<R> {
+    /// Counts a point.
+    fn add(&mut self, reason: R, point: impl FnOnce() -> String) {
+        self.0.entry(reason).or_insert_with(|| (0, point())).0 += 1;
+    }
+
+    /// Each reason, with its points and the first of them.
+    pub fn iter(&self) -> impl Iterator<Item = (R, u64, &str)> {
+        self.0.iter().map(|(reason, (points, first))| (*reason, *points, first.as_str()))
+    }
+
+    /// How many points there are in all.
+    pub fn points(&self) -> u64 {
+        self.0.values().map(|(points, _)| points).sum()
+    }
 }
 
 /// Turns the points of cumulative histograms into increases, and says of each resource that names no host that it is on this
@@ -34,21 +63,21 @@ pub fn convert(request: &mut ExportMetricsServiceRequest, node: &str, memory: &m
     let mut counted = Counted::default();
     for resource_metrics in &mut request.resource_metrics {
         let resource = resource_metrics.resource.get_or_insert_default();
+        let service = service(&resource.attributes);
         // Of the sender's attributes alone: a node that is renamed goes on with its totals.
-        let mut whose = vec![encoded(&resource.attributes)];
+        let mut whose = vec![Name::of_resource(&resource.attributes)];
         if !resource.attributes.iter().any(|attribute| attribute.key == names::HOST_NAME) {
             resource.attributes.push(text(names::HOST_NAME, node));
             // Journals had the node's name in it.
-            whose.push(encoded(&resource.attributes));
+            whose.push(Name::of_resource(&resource.attributes));
         }
         for scope_metrics in &mut resource_metrics.scope_metrics {
             let scope = scope_metrics.scope.as_ref().map_or("", |scope| scope.name.as_str());
+            let scoped: Vec<Name> = whose.iter().map(|name| name.with(scope)).collect();
             for metric in &mut scope_metrics.metrics {
-                let mut names = whose.clone();
-                for part in [scope, &metric.name, &metric.unit] {
-                    names.iter_mut().for_each(|name| put_bytes(name, part.as_bytes()));
-                }
-                let mut series = Points { memory, counted: &mut counted, names, now };
+                let names = scoped.iter().map(|name| name.with(&metric.name).with(&metric.unit)).collect();
+                let metric_name = &metric.name;
+                let mut series = Points { memory, counted: &mut counted, names, service: &service, metric_name, now };
                 match &mut metric.data {
                     Some(Data::Histogram(histogram)) if is_cumulative(histogram.aggregation_temporality) => {
                         histogram.aggregation_temporality = AggregationTemporality::Delta as i32;
@@ -73,6 +102,15 @@ pub fn convert(request: &mut ExportMetricsServiceRequest, node: &str, memory: &m
     counted
 }
 
+/// The name of the service, where the resource tells it as a text.
+fn service(resource: &[KeyValue]) -> String {
+    let named = resource.iter().find(|attribute| attribute.key == names::SERVICE_NAME);
+    match named.and_then(|attribute| attribute.value.as_ref()?.value.as_ref()) {
+        Some(Value::StringValue(name)) => name.clone(),
+        _ => String::new(),
+    }
+}
+
 fn is_cumulative(temporality: i32) -> bool {
     temporality == AggregationTemporality::Cumulative as i32
 }
@@ -82,7 +120,9 @@ struct Points<'a> {
     memory: &'a mut Memory,
     counted: &'a mut Counted,
     /// What names the metric; after that, what named it in former journals.
-    names: Vec<Vec<u8>>,
+    names: Vec<Name>,
+    service: &'a str,
+    metric_name: &'a str,
     now: u64,
 }
 
@@ -90,10 +130,7 @@ impl Points<'_> {
     /// The key of the series that has these attributes, under which the memory has it when it knows it.
     fn key(&mut self, attributes: &[KeyValue]) -> Uuid {
         let attributes = encoded(attributes);
-        let mut keys = self.names.iter().map(|name| {
-            let whole = [name.as_slice(), &attributes].concat();
-            Uuid::new_v5(&SERIES_NAMESPACE, &whole)
-        });
+        let mut keys = self.names.iter().map(|name| name.key(&attributes));
         let key = keys.next().unwrap_or_default();
         if !self.memory.knows(key)
             && let Some(former) = keys.next()
@@ -107,30 +144,25 @@ impl Points<'_> {
     fn each<P: Point>(&mut self, points: &mut Vec<P>) {
         // Of one series, in the order of time.
         points.sort_by_key(Point::time);
+        let (service, metric) = (label::shown(self.service), label::shown(self.metric_name));
         points.retain_mut(|point| {
-            let key = self.key(point.attributes());
-            let taken = match point.total() {
-                Ok(Some(total)) => self.memory.take(key, total, self.now),
-                Ok(None) => return false,
-                Err(reason) => Err(reason),
-            };
+            let taken = self.taken(point);
+            let told = || format!("{metric} of service {service} with {}", point.told());
             match taken {
-                Ok(Taken::Increase(increase, reset)) => point.become_increase(*increase, reset),
-                Ok(Taken::Nothing) => false,
-                Ok(Taken::BaseLine) => {
-                    self.counted.base_lines += 1;
-                    false
-                }
-                Ok(Taken::Untold(why)) => {
-                    *self.counted.untold.entry(why).or_default() += 1;
-                    false
-                }
-                Err(reason) => {
-                    *self.counted.rejected.entry(reason).or_default() += 1;
-                    false
-                }
+                Ok(Taken::Increase(increase, reset)) => return point.become_increase(*increase, reset),
+                Ok(Taken::Nothing) => {}
+                Ok(Taken::BaseLine) => self.counted.base_lines += 1,
+                Ok(Taken::Untold(why)) => self.counted.untold.add(why, told),
+                Err(reason) => self.counted.rejected.add(reason, told),
             }
+            false
         });
+    }
+
+    fn taken<P: Point>(&mut self, point: &P) -> Result<Taken, Reason> {
+        let Some(total) = point.total()? else { return Ok(Taken::Nothing) };
+        let key = self.key(point.attributes());
+        self.memory.take(key, total, self.now)
     }
 }
 
@@ -138,6 +170,8 @@ impl Points<'_> {
 trait Point {
     fn time(&self) -> u64;
     fn attributes(&self) -> &[KeyValue];
+    /// Its numbers, for people.
+    fn told(&self) -> String;
     fn total(&self) -> Result<Option<Total>, Reason>;
     /// Takes the increase's times and counts, and keeps its own attributes; whether it is of that kind.
     fn become_increase(&mut self, increase: Total, reset: bool) -> bool;
@@ -152,6 +186,11 @@ macro_rules! point {
 
             fn attributes(&self) -> &[KeyValue] {
                 &self.attributes
+            }
+
+            fn told(&self) -> String {
+                let Self { start_time_unix_nano: start, time_unix_nano: time, count, .. } = self;
+                format!("start {start}, time {time}, count {count}")
             }
 
             fn total(&self) -> Result<Option<Total>, Reason> {
@@ -173,19 +212,3 @@ macro_rules! point {
 
 point! { HistogramDataPoint Explicit explicit }
 point! { ExponentialHistogramDataPoint Exponential exponential }
-
-/// Attributes in the order of their names, so that their order does not matter.
-fn encoded(attributes: &[KeyValue]) -> Vec<u8> {
-    let mut encoded: Vec<Vec<u8>> = attributes.iter().map(prost::Message::encode_to_vec).collect();
-    encoded.sort_unstable();
-    let mut bytes = (encoded.len() as u64).to_le_bytes().to_vec();
-    for attribute in encoded {
-        put_bytes(&mut bytes, &attribute);
-    }
-    bytes
-}
-
-fn put_bytes(key: &mut Vec<u8>, bytes: &[u8]) {
-    key.extend((bytes.len() as u64).to_le_bytes());
-    key.extend(bytes);
-}

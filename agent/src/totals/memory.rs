@@ -181,6 +181,7 @@ impl Memory {
         };
         match place {
             Place::Follows => {}
+            Place::Known => return Ok(Taken::Nothing),
             Place::Refused => return Err(Reason::OutOfOrder),
             Place::TakesOver => {
                 let runs = follow();
@@ -198,8 +199,11 @@ impl Memory {
             if total.buckets() != last.buckets() {
                 return Err(Reason::Conflicting);
             }
-            // The same row again, in case the answer was lost.
-            return Ok(before.as_ref().map_or(Taken::Nothing, |before| Taken::between(before, last)));
+            // The same row again, in case the answer was lost. That it could not be told is counted already.
+            return Ok(match before.as_ref().map(|before| Taken::between(before, last)) {
+                None | Some(Taken::Untold(_)) => Taken::Nothing,
+                Some(taken) => taken,
+            });
         }
         let later = before.as_ref().filter(|before| before.time() >= total.time()).unwrap_or(last);
         if later.contains(&total) { Ok(Taken::Nothing) } else { Err(Reason::OutOfOrder) }

@@ -1,7 +1,7 @@
 //! Running totals that services send by OTLP become increases, here, where all of a service's points come to one place.
 //!
 //! [`deltas`] goes through a request: points of cumulative histograms become what came since the last one, and everything else
-//! stays as it is. [`point`] is one total, and what came between two of them. [`memory`] has the last two of each series, and
+//! stays as it is. [`name`] is the key of a series, [`point`] one total, and what came between two of them. [`memory`] has the last two of each series, and
 //! [`journal`] keeps them on disk. [`lanes`] parts a request: histograms are records, and other numbers are samples, which may go
 //! when the spool is full.
 //!
@@ -13,6 +13,7 @@ pub mod deltas;
 pub mod journal;
 pub mod lanes;
 pub mod memory;
+mod name;
 pub mod point;
 
 use std::path::Path;

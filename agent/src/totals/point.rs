@@ -22,14 +22,29 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// For people.
-    pub fn words(self) -> &'static str {
+    /// Its name in counters, as the collector has it.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Time => "times that are impossible",
-            Self::Torn => "counts that are not the sum of their buckets",
-            Self::NegativeRange => "values below 0",
-            Self::OutOfOrder => "older points that contradict later ones",
-            Self::Conflicting => "points that contradict others of the same time",
+            Self::Time => "time",
+            Self::Torn => "torn",
+            Self::NegativeRange => "negative_range",
+            Self::OutOfOrder => "out_of_order",
+            Self::Conflicting => "conflicting",
+        }
+    }
+
+    /// What was expected, for people.
+    pub fn expectation(self) -> &'static str {
+        match self {
+            Self::Time => {
+                "expected a time that is given, at most 10 minutes ahead of the agent's clock, and no start after it"
+            }
+            Self::Torn => "expected a count that is the sum of the buckets",
+            Self::NegativeRange => "expected latencies that are not negative",
+            Self::OutOfOrder => {
+                "expected a running total in the order of time: a later point counts less, or is of a later run"
+            }
+            Self::Conflicting => "expected one total of a series at an instant",
         }
     }
 }

@@ -85,6 +85,11 @@ fn converted(memory: &mut Memory, points: Vec<HistogramDataPoint>) -> (Told, Cou
     (told(&request), counted)
 }
 
+/// How many points of each reason.
+fn by_reason<R: Copy + Ord>(told: &deltas::Tally<R>) -> std::collections::BTreeMap<R, u64> {
+    told.iter().map(|(reason, points, _)| (reason, points)).collect()
+}
+
 #[test]
 fn totals_become_what_came_since_the_last_one() {
     let mut memory = Memory::new(T);
@@ -115,17 +120,50 @@ fn totals_become_what_came_since_the_last_one() {
         (point(T + 5, T + 1_601 * SECOND, &[8, 9]), Reason::Time),
     ] {
         let (rows, counted) = converted(&mut memory, vec![wrong]);
-        assert_eq!((rows, counted.rejected), (vec![], [(reason, 1)].into()));
+        assert_eq!((rows, by_reason(&counted.rejected)), (vec![], [(reason, 1)].into()));
     }
     // Other bounds can't be compared.
     let (rows, counted) = converted(&mut memory, vec![point(T + 5, T + 30, &[8, 9, 9])]);
-    assert_eq!((rows, counted.untold), (vec![], [(Untold::Buckets, 1)].into()));
+    assert_eq!((rows, by_reason(&counted.untold)), (vec![], [(Untold::Buckets, 1)].into()));
     assert_eq!(converted(&mut memory, vec![point(T + 5, T + 31, &[8, 9, 10])]).0, [(30, 31, vec![0, 0, 1], false)]);
     // Nor can runs that overlap.
     let (time, later) = (T + 40 * SECOND, T + 20 * SECOND);
     converted(&mut memory, vec![point(T + 5, time, &[8, 9, 10])]);
     let (rows, counted) = converted(&mut memory, vec![point(later, time + 1, &[8, 9, 10])]);
-    assert_eq!((rows, counted.untold, counted.base_lines), (vec![], [(Untold::Overlap, 1)].into(), 0));
+    assert_eq!((rows, by_reason(&counted.untold), counted.base_lines), (vec![], [(Untold::Overlap, 1)].into(), 0));
+}
+
+#[test]
+fn what_is_refused_and_what_begins_anew_is_named() {
+    let mut memory = Memory::new(T);
+    converted(&mut memory, vec![point(T + 5, T + 9, &[7, 7])]);
+    let (_, counted) = converted(&mut memory, vec![point(T + 5, T + 8, &[9, 9]), point(T + 5, T + 20, &[8, 9, 9])]);
+    let named = |start: u64, time: u64, count| {
+        format!(r#""http.server.request.duration" of service "s" with start {start}, time {time}, count {count}"#)
+    };
+    let first = named(T + 5, T + 8, 18);
+    assert_eq!(counted.rejected.iter().collect::<Vec<_>>(), [(Reason::OutOfOrder, 1, first.as_str())]);
+    let first = named(T + 5, T + 20, 26);
+    assert_eq!(counted.untold.iter().collect::<Vec<_>>(), [(Untold::Buckets, 1, first.as_str())]);
+}
+
+/// Hashed for each of them, what they share would take minutes.
+#[test]
+fn many_points_of_a_long_resource_are_taken() {
+    let mut long = request(vec![]);
+    let resource = long.resource_metrics[0].resource.as_mut().unwrap();
+    resource.attributes.push(text("long", &"x".repeat(2 << 20)));
+    let each = |number: u64| {
+        let attributes = vec![text("http.route", &number.to_string())];
+        HistogramDataPoint { attributes, ..point(T + 1, T + 2, &[number]) }
+    };
+    let metrics = [cumulative((0..5_000).map(each).collect())];
+    // Metrics without a point, too.
+    long.resource_metrics[0].scope_metrics[0].metrics =
+        metrics.into_iter().chain(vec![cumulative(vec![]); 5_000]).collect();
+    let mut memory = Memory::new(T);
+    assert_eq!(deltas::convert(&mut long, "n1", &mut memory, T + 10), Counted::default());
+    assert_eq!(memory.len(), 5_000);
 }
 
 #[test]

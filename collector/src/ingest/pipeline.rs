@@ -13,6 +13,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
+use super::cumulative::work::Begun;
 use super::cumulative::{Memory, Stored, Totals, Work};
 use super::decode::reject::{Reason, Rejected};
 use super::decode::{Decoded, decode};
@@ -201,9 +202,15 @@ impl Pipeline {
             rows.totals = work.records();
             self.totals.sign(&mut rows.totals, now());
             self.meters.running_totals(work.base_lines, self.memory.evicted());
-            for (reason, points) in &work.untold {
+            for (reason, Begun { points, service, metric }) in &work.untold {
                 self.meters.untold(*reason, *points);
-                tracing::info!(reason = reason.name(), points, "running totals that begin anew");
+                tracing::info!(
+                    reason = reason.name(),
+                    points,
+                    service,
+                    metric,
+                    "running totals begin anew, such as this"
+                );
             }
             self.meters.state("cumulative_series", self.memory.len());
         }
@@ -236,16 +243,27 @@ impl Pipeline {
     /// points meanwhile, so what is known is read again until it stays the same.
     async fn increases(&self, mut work: Work) -> Result<DeadLetters, Refusal> {
         let mut dead = DeadLetters::default();
-        work.merge(self.stored(&work).await?);
+        self.read_again(&mut work).await?;
         for _ in 0..MOST_ROUNDS {
             dead.add(self.write(work.by_table()).await?);
-            let stored = self.stored(&work).await?;
-            if !work.merge(stored) {
+            if !self.read_again(&mut work).await? {
                 work.acknowledge();
                 return Ok(dead);
             }
         }
         Err(Refusal::Overloaded("others count the same running totals at the same time".to_owned()))
+    }
+
+    /// Reads what others have written meanwhile; whether rows are to be written again.
+    async fn read_again(&self, work: &mut Work) -> Result<bool, Refusal> {
+        let stored = self.stored(work).await?;
+        let is_changed = work.merge(stored);
+        match work.overtaken {
+            0 => Ok(is_changed),
+            points => Err(Refusal::Unavailable(format!(
+                "{points} cumulative points are of a run whose place an older one has taken at another collector meanwhile"
+            ))),
+        }
     }
 
     async fn stored(&self, work: &Work) -> Result<Stored, Refusal> {

@@ -18,6 +18,9 @@ pub const DRIFT_NS: i64 = 30_000_000_000;
 /// Most runs that are remembered; those that ended first are forgotten.
 const MOST_ENDED: usize = 8;
 
+/// Most runs that wait to take over; the one of which nothing has come for longest is forgotten.
+const MOST_RIVALS: usize = 4;
+
 /// A run whose place another one has taken: what it said up to then is counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ended {
@@ -31,7 +34,8 @@ pub struct Ended {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Runs {
     ended: Vec<Ended>,
-    rival: Option<Rival>,
+    /// Of different starts.
+    rivals: Vec<Rival>,
 }
 
 /// A run whose points are refused since they seem older.
@@ -42,6 +46,8 @@ struct Rival {
     time: i64,
     /// When that was received.
     received: i64,
+    /// When its last point was received.
+    seen: i64,
     /// The last total of the run that counts, at that time.
     beside: Span,
 }
@@ -51,7 +57,9 @@ struct Rival {
 pub enum Place {
     /// It is of the same run, or begins one after it.
     Follows,
-    /// It seems older, or was taken before.
+    /// It is of a run that has ended, from before its end: what it counts is counted.
+    Known,
+    /// It seems older.
     Refused,
     /// It seems older, and its run counts from here on: the point is a base line.
     TakesOver,
@@ -61,7 +69,7 @@ impl Runs {
     /// With these runs, in the order in which they ended.
     pub fn new(mut ended: Vec<Ended>) -> Self {
         ended.drain(..ended.len().saturating_sub(MOST_ENDED));
-        Self { ended, rival: None }
+        Self { ended, rivals: Vec::new() }
     }
 
     /// The runs that have ended, in that order.
@@ -74,32 +82,48 @@ impl Runs {
         let Some(start) = span.start.filter(|start| last.start != Some(*start)) else { return Place::Follows };
         let ended = self.ended.iter().find(|ended| ended.start == start);
         if ended.is_some_and(|ended| span.time <= ended.time) {
-            return Place::Refused;
+            return Place::Known;
         }
         let is_later = span.time > last.time && last.start.is_none_or(|last| start > last);
         if ended.is_none() && is_later {
             return Place::Follows;
         }
-        let rival = self.rival.filter(|rival| rival.start == start && rival.beside == last);
-        if let Some((gone, waited)) = rival.map(|rival| (span.time - rival.time, now - rival.received))
-            && (gone - waited).abs() <= DRIFT_NS
-        {
-            return if gone.min(waited) >= QUIET_NS { Place::TakesOver } else { Place::Refused };
+        self.rivals.retain(|rival| rival.beside == last);
+        let rival = Rival { start, time: span.time, received: now, seen: now, beside: last };
+        if self.waited(rival) >= QUIET_NS { Place::TakesOver } else { Place::Refused }
+    }
+
+    /// For how long a run has waited to take over, whose point this is, by its own times and by the receiver's clock.
+    fn waited(&mut self, point: Rival) -> i64 {
+        if let Some(rival) = self.rivals.iter_mut().find(|rival| rival.start == point.start) {
+            let (gone, waited) = (point.time - rival.time, point.received - rival.received);
+            if (gone - waited).abs() <= DRIFT_NS {
+                rival.seen = point.received;
+                return gone.min(waited);
+            }
+            // It waits anew.
+            *rival = point;
+            return 0;
         }
-        self.rival = Some(Rival { start, time: span.time, received: now, beside: last });
-        Place::Refused
+        if self.rivals.len() >= MOST_RIVALS
+            && let Some((longest, _)) = self.rivals.iter().enumerate().min_by_key(|(_, rival)| rival.seen)
+        {
+            self.rivals.swap_remove(longest);
+        }
+        self.rivals.push(point);
+        0
     }
 
     /// The point at `span` has taken the place of the `last` total.
     pub fn follow(&mut self, span: Span, last: Span) {
         let Some(start) = last.start.filter(|start| span.start.is_some_and(|now| now != *start)) else { return };
-        self.rival = None;
+        self.rivals.clear();
         self.ended.retain(|ended| ended.start != start && Some(ended.start) != span.start);
         self.ended.push(Ended { start, time: last.time });
         self.ended.drain(..self.ended.len().saturating_sub(MOST_ENDED));
     }
 
-    /// Adds what another receiver remembers of the same series.
+    /// Adds what another receiver remembers of the same series. In which order runs ended, only their times tell then.
     pub fn join(&mut self, other: &Self) {
         for theirs in &other.ended {
             match self.ended.iter_mut().find(|ours| ours.start == theirs.start) {
@@ -107,6 +131,7 @@ impl Runs {
                 None => self.ended.push(*theirs),
             }
         }
+        self.ended.sort_by_key(|ended| ended.time);
         self.ended.drain(..self.ended.len().saturating_sub(MOST_ENDED));
     }
 }
@@ -135,7 +160,7 @@ mod tests {
         assert_eq!(runs.place(span(150, 500), last, T + 502 * SECOND), Place::TakesOver);
         runs.follow(span(150, 500), last);
         // What comes late of the other run was counted; and it does not begin again from 0 when it goes on.
-        assert_eq!(runs.place(span(3_600, 3_700), span(150, 500), T + 503 * SECOND), Place::Refused);
+        assert_eq!(runs.place(span(3_600, 3_700), span(150, 500), T + 503 * SECOND), Place::Known);
         assert_eq!(runs.place(span(3_600, 3_710), span(150, 500), T + 503 * SECOND), Place::Refused);
         // One that begins after it follows at once, though before the one that ended.
         assert_eq!(runs.place(span(600, 610), span(150, 500), T + 612 * SECOND), Place::Follows);
@@ -159,7 +184,7 @@ mod tests {
         // And so does an end of two that nothing tells apart.
         let mut runs = Runs::default();
         runs.follow(span(20, 30), span(10, 29));
-        assert_eq!(runs.place(span(10, 29), span(20, 30), T + 40 * SECOND), Place::Refused);
+        assert_eq!(runs.place(span(10, 29), span(20, 30), T + 40 * SECOND), Place::Known);
         assert_eq!(runs.place(span(10, 40), span(20, 30), T + 40 * SECOND), Place::Refused);
         assert_eq!(runs.place(span(10, 340), span(20, 30), T + 340 * SECOND), Place::TakesOver);
     }
@@ -184,7 +209,47 @@ mod tests {
         assert_eq!(runs.ended()[7], Ended { start: T + 190 * SECOND, time: T + 195 * SECOND });
         let mut other = Runs::new(vec![Ended { start: T + 190 * SECOND, time: T + 199 * SECOND }]);
         other.join(&runs);
-        assert_eq!((other.ended().len(), other.ended()[0].time), (8, T + 199 * SECOND));
+        assert_eq!((other.ended().len(), other.ended()[7].time), (8, T + 199 * SECOND));
+    }
+
+    #[test]
+    fn what_receivers_know_together_are_the_runs_that_ended_last() {
+        let ends = |numbers: std::ops::Range<i64>| {
+            let run = |number: i64| Ended { start: T + 10 * number * SECOND, time: T + (10 * number + 5) * SECOND };
+            Runs::new(numbers.map(run).collect())
+        };
+        // One of them was not asked since the run 8 began.
+        let mut runs = ends(4..12);
+        runs.join(&ends(0..8));
+        assert_eq!(runs.ended(), ends(4..12).ended());
+        let mut runs = ends(0..8);
+        runs.join(&ends(4..12));
+        assert_eq!(runs.ended(), ends(4..12).ended());
+        runs.follow(span(130, 131), span(120, 125));
+        assert_eq!(runs.ended(), ends(5..13).ended());
+    }
+
+    #[test]
+    fn runs_that_come_by_turns_wait_each_by_itself() {
+        let (mut runs, last) = (Runs::default(), span(3_600, 3_700));
+        let mut place = |start: i64, at: i64| runs.place(span(start, at), last, T + at * SECOND);
+        for at in (200..500).step_by(10) {
+            for start in [110, 120, 130, 140] {
+                assert_eq!(place(start, at), Place::Refused, "{start} at {at}");
+            }
+        }
+        assert_eq!(place(130, 500), Place::TakesOver);
+        // A fifth one takes the place of the one of which nothing has come for longest.
+        for (start, at, expected) in [
+            (150, 501, Place::Refused),
+            (140, 502, Place::TakesOver),
+            (120, 503, Place::TakesOver),
+            (110, 504, Place::Refused),
+        ] {
+            assert_eq!(place(start, at), expected, "{start} at {at}");
+        }
+        runs.follow(span(120, 503), last);
+        assert_eq!(runs.place(span(110, 505), span(120, 503), T + 505 * SECOND), Place::Refused);
     }
 
     proptest! {
@@ -211,7 +276,7 @@ mod tests {
                 now += later * SECOND;
                 let point = taken[which.index(taken.len())];
                 let place = runs.place(point, last, now);
-                prop_assert_eq!(place, if point.start == last.start { Place::Follows } else { Place::Refused });
+                prop_assert_eq!(place, if point.start == last.start { Place::Follows } else { Place::Known });
             }
         }
 

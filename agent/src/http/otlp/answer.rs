@@ -22,12 +22,14 @@ use crate::totals::deltas::Counted;
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 fn success(counted: &Counted) -> ExportMetricsServiceResponse {
-    let points: u64 = counted.rejected.values().sum();
+    let points = counted.rejected.points();
     let partial_success = (points > 0).then(|| {
-        let reasons = counted.rejected.iter().map(|(reason, points)| format!("{points} {}", reason.words()));
+        let reasons = counted.rejected.iter().map(|(reason, points, first)| {
+            format!("{} {points} (such as {first}): {}", reason.name(), reason.expectation())
+        });
         ExportMetricsPartialSuccess {
             rejected_data_points: i64::try_from(points).unwrap_or(i64::MAX),
-            error_message: format!("refused: {}", reasons.collect::<Vec<_>>().join(", ")),
+            error_message: reasons.collect::<Vec<_>>().join("; "),
         }
     });
     ExportMetricsServiceResponse { partial_success }
@@ -107,4 +109,32 @@ fn message(message: &[u8]) -> Response {
     trailers.insert("grpc-status", HeaderValue::from(Code::Ok as i32));
     let body = Full::new(Bytes::from(body)).with_trailers(std::future::ready(Some(Ok(trailers))));
     ([(header::CONTENT_TYPE, "application/grpc")], Body::new(body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::body::BodyError;
+
+    #[test]
+    fn a_body_that_does_not_come_whole_may_come_again_and_one_that_is_wrong_may_not() {
+        let faults: [fn() -> BodyError; 3] = [
+            || BodyError::Late(Duration::from_secs(10)),
+            || BodyError::Read("connection reset".to_owned()),
+            || BodyError::Inflate(std::io::Error::other("no gzip")),
+        ];
+        for (fault, (http, grpc, again)) in faults.into_iter().zip([
+            (503, Code::Unavailable, true),
+            (503, Code::Unavailable, true),
+            (400, Code::InvalidArgument, false),
+        ]) {
+            let answer = by_http(Media::Protobuf, Err(fault().into()));
+            let retry_after = answer.headers().get(header::RETRY_AFTER).map(|after| after.to_str().unwrap());
+            assert_eq!((answer.status().as_u16(), retry_after), (http, again.then_some("5")), "{}", fault());
+            let answer = by_grpc(Err(fault().into()));
+            let status = Status::from_header_map(answer.headers()).unwrap();
+            let retry_info = status.get_details_retry_info().and_then(|info| info.retry_delay);
+            assert_eq!((status.code(), retry_info), (grpc, again.then_some(RETRY_AFTER)), "{}", fault());
+        }
+    }
 }

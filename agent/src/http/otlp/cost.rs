@@ -102,17 +102,4 @@ mod tests {
             assert!(MESSAGE >= 3 * point && ATTRIBUTE >= 2 * size_of::<KeyValue>(), "{point}");
         }
     }
-
-    #[test]
-    fn what_is_no_message_is_told_and_nesting_ends() {
-        assert_eq!(of(b"\x0a\x05abc"), None);
-        assert_eq!(of(&[0xff; 11]), None);
-        assert_eq!(of(b""), Some(MESSAGE));
-        let nested = (0..200).fold(Vec::new(), |value: Vec<u8>, _| {
-            let mut outer = vec![0x2a, u8::try_from(value.len()).unwrap_or(0x7f)];
-            outer.extend(value);
-            outer
-        });
-        assert_eq!(weigh::<Bytes>(Kind::AnyValue, &nested), None);
-    }
 }

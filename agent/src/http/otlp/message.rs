@@ -39,7 +39,9 @@ impl From<BodyError> for Fault {
         match error {
             BodyError::TooLarge(_) | BodyError::Bomb(_) => Self::TooLarge(message),
             BodyError::Encoding(_) => Self::Media(message),
-            BodyError::Read(_) | BodyError::Late(_) | BodyError::Inflate(_) => Self::Malformed(message),
+            BodyError::Inflate(_) => Self::Malformed(message),
+            // What is refused as malformed is dropped by who sent it, and this may come whole the next time.
+            BodyError::Read(_) | BodyError::Late(_) => Self::Unavailable(message),
             BodyError::Room(none) => none.into(),
         }
     }

@@ -96,10 +96,13 @@ fn counted(shared: &Shared, taken: Result<Counted, Fault>) -> Result<Counted, Fa
     shared.telemetry.otlp_requests.with_label_values(&[result]).inc();
     if let Ok(counted) = &taken {
         shared.telemetry.base_lines.inc_by(counted.base_lines);
-        shared.telemetry.refused_points.inc_by(counted.rejected.values().sum());
-        for (reason, points) in &counted.untold {
-            shared.telemetry.otlp_dropped.with_label_values(&[reason.name()]).inc_by(*points);
-            tracing::info!(reason = reason.name(), points, "running totals that begin anew");
+        for (reason, points, first) in counted.rejected.iter() {
+            shared.telemetry.refused_points.with_label_values(&[reason.name()]).inc_by(points);
+            tracing::debug!(reason = reason.name(), points, first, "running totals are refused, such as the first");
+        }
+        for (reason, points, first) in counted.untold.iter() {
+            shared.telemetry.otlp_dropped.with_label_values(&[reason.name()]).inc_by(points);
+            tracing::info!(reason = reason.name(), points, first, "running totals begin anew, such as the first");
         }
     }
     taken

@@ -27,8 +27,8 @@ fn a_service_whose_clock_was_set_back_counts_again_after_five_minutes() {
     assert_eq!(taken(&mut memory, (15, 320, 30), 321), Ok(Taken::BaseLine));
     assert_eq!(count(taken(&mut memory, (15, 330, 32), 331)), Some((2, false)));
     // What comes late of the run before is no new run, though it seems later; and another one is.
-    for late in [(3_600, 3_610, 4), (3_600, 3_620, 9)] {
-        assert_eq!(taken(&mut memory, late, 3_700), Err(Reason::OutOfOrder));
+    for (late, expected) in [((3_600, 3_610, 4), Ok(Taken::Nothing)), ((3_600, 3_620, 9), Err(Reason::OutOfOrder))] {
+        assert_eq!(taken(&mut memory, late, 3_700), expected, "{late:?}");
     }
     assert_eq!(count(taken(&mut memory, (340, 350, 5), 351)), Some((5, true)));
 }
@@ -37,22 +37,48 @@ fn a_service_whose_clock_was_set_back_counts_again_after_five_minutes() {
 async fn which_runs_have_ended_is_known_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let totals = open(dir.path(), LIMITS);
-    let keep = async |totals: &Totals, (start, time, count): (u64, u64, u64)| {
+    let keep = async |totals: &Totals, (start, time, count): (u64, u64, u64), later: u64| {
         let request = request(vec![cumulative(vec![point(T + start * SECOND, T + time * SECOND, &[count])])]);
-        totals.keep(request, T + (time + 1) * SECOND, ()).await.unwrap().rejected
+        totals.keep(request, T + (time + 1 + later) * SECOND, ()).await.unwrap()
     };
-    assert!(keep(&totals, (1, 10, 3)).await.is_empty());
-    assert!(keep(&totals, (20, 30, 2)).await.is_empty());
-    assert_eq!(handed_on(&totals).await.len(), 2);
+    let first = [(1, 10, 3), (1, 200, 5), (1, 400, 6)];
+    for point in first.into_iter().chain([(401, 410, 2)]) {
+        assert_eq!(keep(&totals, point, 0).await, Counted::default());
+    }
+    assert_eq!(handed_on(&totals).await.len(), 4);
     drop(totals);
     let totals = open(dir.path(), LIMITS);
     totals.resume().await.unwrap();
     let last = handed_on(&totals).await;
-    // The point of the first run again and again, in five minutes in which nothing else comes.
-    for _ in 0..3 {
-        assert_eq!(keep(&totals, (1, 10, 3)).await, [(Reason::OutOfOrder, 1)].into());
+    // The points of the first run again, as fast as they were made, while nothing else comes.
+    for point in first {
+        assert_eq!(keep(&totals, point, 1_000).await, Counted::default(), "{point:?}");
     }
     assert_eq!((handed_on(&totals).await, last.len()), (vec![], 1));
+    // What follows is no more than what came since.
+    keep(&totals, (401, 1_420, 9), 0).await;
+    let row = (410 * SECOND, 1_420 * SECOND, vec![7], false);
+    assert_eq!(handed_on(&totals).await, [row]);
+}
+
+#[test]
+fn a_batch_that_ends_a_run_comes_again_as_known() {
+    let mut memory = Memory::new(T);
+    let batch = || [(1, 100), (101, 110)].map(|(start, time)| point(T + start * SECOND, T + time * SECOND, &[3]));
+    for expected in [2, 1] {
+        // Of the last point, the same row again.
+        let (rows, counted) = converted(&mut memory, batch().to_vec());
+        assert_eq!((rows.len(), counted), (expected, Counted::default()));
+    }
+}
+
+#[test]
+fn a_total_that_can_not_be_told_is_counted_once_however_often_it_comes() {
+    let mut memory = Memory::new(T);
+    converted(&mut memory, vec![point(T + SECOND, T + 2 * SECOND, &[3, 1])]);
+    let other = || vec![point(T + SECOND, T + 3 * SECOND, &[3, 1, 1])];
+    assert_eq!(by_reason(&converted(&mut memory, other()).1.untold), [(Untold::Buckets, 1)].into());
+    assert_eq!(converted(&mut memory, other()), (vec![], Counted::default()));
 }
 
 /// What happens next to a service and its agent.
@@ -84,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn nothing_is_counted_twice_whatever_clocks_say_and_whatever_comes_again(
+    fn nothing_is_counted_twice_and_nothing_lost_unsaid_whatever_clocks_say_and_whatever_comes_again(
         steps in prop::collection::vec(any_step(), 0..300),
     ) {
         let mut memory = Memory::new(T);
@@ -92,7 +118,10 @@ proptest! {
         // Of each run, in a bucket of its own.
         let (mut run, mut counted) = (0, vec![0_u64; 300]);
         let (mut sent, mut rows) = (Vec::<HistogramDataPoint>::new(), std::collections::HashMap::new());
+        // Of each run, what counts from its first point on, what its last point counts, and whether any was refused.
+        let mut exports = vec![(None, 0, false); 300];
         for step in steps {
+            let is_export = matches!(step, Step::Export(_));
             let point = match step {
                 Step::Count(more) => {
                     counted[run] += more;
@@ -107,13 +136,25 @@ proptest! {
                     now += after;
                     let mut counts = vec![0; counted.len()];
                     counts[run] = counted[run];
-                    point(T + start * SECOND, T + (now + ahead) * SECOND, &counts)
+                    // Of each run at times of its own: a row takes the place of the one of the same time.
+                    point(T + start * SECOND, T + (now + ahead) * SECOND - run as u64, &counts)
                 }
                 Step::Again(which) if !sent.is_empty() => which.get(&sent[sent.len().saturating_sub(RECENT)..]).clone(),
                 Step::Again(_) => continue,
             };
             let time = point.time_unix_nano;
             let taken = memory.take(Uuid::nil(), Total::explicit(&point).unwrap().unwrap(), T + now * SECOND);
+            if is_export {
+                let (base, last, is_refused) = &mut exports[run];
+                match &taken {
+                    Ok(taken) => {
+                        let begins = matches!(taken, Taken::BaseLine | Taken::Untold(_));
+                        base.get_or_insert(if begins { counted[run] } else { 0 });
+                        *last = counted[run];
+                    }
+                    Err(_) => *is_refused = true,
+                }
+            }
             if taken.is_ok() {
                 sent.push(point);
             }
@@ -124,7 +165,11 @@ proptest! {
         }
         for (run, counted) in counted.iter().enumerate() {
             let stored: u64 = rows.values().map(|row| row[run]).sum();
-            prop_assert!(stored <= *counted, "{stored} of {counted} of run {run}");
+            let floor = match exports[run] {
+                (Some(base), last, false) => last - base,
+                _ => 0,
+            };
+            prop_assert!((floor..=*counted).contains(&stored), "{stored} of {floor} to {counted} of run {run}");
         }
     }
 }

@@ -7,10 +7,14 @@
 //!   time.
 //! - What two collectors know is put together by [`Chain::merge`]. A point that only one of them knew of gets its place;
 //!   the rows of it and of the point after it are written then, even when they say that nothing came (`odd` links): somebody
-//!   may have counted from another point.
-//! - A run that seems older than the last point is refused until [`Runs::place`] has it take over. A chain of a new *epoch*
-//!   begins then with its point, whatever the times before were: of two epochs, the later one is what is known.
-//! - Points stay as long as another collector may still write rows of them, so that those can be put right.
+//!   may have counted from another point. A link that is odd to one of them is odd to both, since either may end before it
+//!   has written the row.
+//! - A run that seems older than the last point is refused until [`Runs::place`] has it take over, and until the rows of the
+//!   one before are written. A chain of a new *epoch* begins then with its point, whatever the times before were: of two
+//!   epochs, the later one is what is known. Points that another collector was at work on then are lost to it
+//!   ([`Work::overtaken`](super::Work::overtaken)).
+//! - Points stay as long as another collector may still write rows of them, so that those can be put right, within
+//!   [`LONGEST_KEPT_NS`] and some bytes.
 
 use contador_schemas::rows::Latency;
 use contador_schemas::runs::{Place, Runs, Untold};
@@ -55,6 +59,9 @@ pub(super) struct Chain {
     pub(super) epoch: u32,
     /// Which runs have ended.
     pub(super) runs: Runs,
+    /// Times of the points whose rows were written once more last. They may seem odd again, as long as what a collector left
+    /// that has ended says otherwise.
+    pub(super) put_right: Vec<i64>,
 }
 
 /// What became of a point that is taken.
@@ -96,15 +103,16 @@ impl Chain {
         };
         match self.runs.place(span(&reading), span(last), now) {
             Place::Follows => {}
+            Place::Known => return Ok(Taken::Known),
             // Rows of the run before are written first, so that none of them is lost.
-            Place::TakesOver if !self.is_pending() => {
+            Place::TakesOver if self.is_settled() => {
                 self.turn(reading);
                 return Ok(Taken::Added);
             }
             Place::TakesOver | Place::Refused => return Err(Refused::Rejected(Reason::OutOfOrder)),
         }
         if reading.time > last.time {
-            if self.links.len() - 1 - self.acknowledged >= LONGEST_CHAIN {
+            if self.unacknowledged() >= LONGEST_CHAIN {
                 return Err(Refused::Full);
             }
             let came = between(identity, last, &reading).map_err(Refused::Rejected)?;
@@ -136,7 +144,8 @@ impl Chain {
             runs.follow(span(&reading), span(last));
         }
         let links = vec![Link { reading, odd: false }];
-        *self = Self { links, acknowledged: 0, whole: true, epoch: self.epoch.saturating_add(1), runs };
+        let epoch = self.epoch.saturating_add(1);
+        *self = Self { links, acknowledged: 0, whole: true, epoch, runs, put_right: Vec::new() };
     }
 
     /// Whether there is only a point from which counting begins.
@@ -160,7 +169,18 @@ impl Chain {
 
     /// Whether any row is to be written.
     pub(super) fn is_pending(&self) -> bool {
-        self.acknowledged + 1 < self.links.len() || self.first_odd().is_some()
+        self.unacknowledged() > 0 || self.first_odd().is_some()
+    }
+
+    /// How many points there are whose rows are not known to be stored, but for odd ones.
+    pub(super) fn unacknowledged(&self) -> usize {
+        self.links.len().saturating_sub(self.acknowledged + 1)
+    }
+
+    /// Whether all rows are stored, and those of odd links were written once more.
+    fn is_settled(&self) -> bool {
+        let mut odd = self.links.iter().skip(1).filter(|link| link.odd);
+        self.unacknowledged() == 0 && odd.all(|link| self.put_right.contains(&link.reading.time))
     }
 
     /// The first link whose row is to be written once more.
@@ -173,6 +193,7 @@ impl Chain {
     /// [`LONGEST_KEPT_NS`].
     pub(super) fn acknowledge(&mut self, keep: Option<i64>, most_bytes: usize) {
         self.acknowledged = self.links.len().saturating_sub(1);
+        self.put_right = self.links.iter().filter(|link| link.odd).map(|link| link.reading.time).collect();
         let before = |time: i64| self.links.partition_point(|link| link.reading.time < time);
         let fit = self.links.iter().rev().scan(0, |bytes, link| {
             *bytes += link.bytes();
@@ -209,6 +230,7 @@ impl Chain {
         if self.acknowledged_time() < other.acknowledged_time() {
             std::mem::swap(self, &mut other);
             std::mem::swap(&mut self.runs, &mut other.runs);
+            std::mem::swap(&mut self.put_right, &mut other.put_right);
         }
         let mut before = None;
         for link in &other.links {
@@ -234,8 +256,7 @@ impl Chain {
                 self.acknowledged += usize::from(at <= self.acknowledged);
             }
             // Its row may be written, or may just be being written, from another point than here.
-            Ok(at) if at > 0 && before.is_some() && here(at) != before => self.links[at].odd = true,
-            Ok(_) => {}
+            Ok(at) => self.links[at].odd |= link.odd || (at > 0 && before.is_some() && here(at) != before),
         }
     }
 

@@ -106,7 +106,8 @@ pub(super) fn chain(row: &LatencyTotal) -> Option<Chain> {
     }
     let links = stored.points.into_iter().map(link).collect();
     let ended = stored.ended.into_iter().map(|Ended { start, time }| runs::Ended { start, time });
-    Some(Chain { links, acknowledged, whole: stored.whole, epoch: stored.epoch, runs: Runs::new(ended.collect()) })
+    let Stored { whole, epoch, .. } = stored;
+    Some(Chain { links, acknowledged, whole, epoch, runs: Runs::new(ended.collect()), put_right: Vec::new() })
 }
 
 fn point(link: &Link) -> Point {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::chain::LONGEST_CHAIN;
 use super::store::Known;
+use super::work::Begun;
 use super::*;
 use crate::ingest::decode::histogram::Reading;
 use crate::ingest::decode::latency::{Identity, Running};
@@ -254,16 +255,20 @@ async fn l9_totals_that_begin_anew_are_counted_by_reason() {
     let other = |start: Option<i64>, time| {
         let mut running = total(start, time, [0, 0]);
         running.reading.buckets = Buckets::Explicit { bounds: vec![2.0], counts: vec![1, 1], whole: false };
+        running.identity = Arc::new(Identity::of_service("checkout"));
         running
     };
-    send(&mut world, &memory, vec![total(Some(T), T + DAY / 2, [10, 0])]).await;
+    let first = total(Some(T), T + DAY / 2, [10, 0]);
+    send(&mut world, &memory, vec![Running { identity: Arc::new(Identity::of_service("checkout")), ..first }]).await;
     for (point, why) in
         [(other(Some(T), T + DAY / 2 + 1), Untold::Buckets), (other(Some(T + 1), T + DAY / 2 + 2), Untold::Overlap)]
     {
         let mut rejected = Rejected::default();
         let mut work = memory.hold(vec![point], &mut rejected).await;
         work.take(world.read(&work, WRITER), T + DAY, &mut rejected);
-        assert_eq!((&work.untold, work.base_lines, rejected.points()), (&[(why, 1)].into(), 0, 0));
+        assert_eq!((work.base_lines, rejected.points()), (0, 0));
+        let first = Begun { points: 1, service: "checkout".to_owned(), metric: "x".to_owned() };
+        assert_eq!(work.untold, [(why, first)].into());
     }
 }
 
@@ -311,7 +316,7 @@ fn a_chain_comes_back_from_its_row() {
     let explicit = Buckets::Explicit { bounds: vec![0.1, f64::MAX], counts: vec![0, u64::MAX, 1], whole: true };
     let links = vec![point(T + 1, explicit), point(T + 2, exponential(&[])), point(T + 3, exponential(&[0, 3, 0]))];
     let runs = Runs::new(vec![Ended { start: T - DAY, time: T - 1 }, Ended { start: T, time: T }]);
-    let chain = chain::Chain { links, acknowledged: 1, whole: true, epoch: 3, runs };
+    let chain = chain::Chain { links, acknowledged: 1, whole: true, epoch: 3, runs, ..chain::Chain::default() };
     let (series, source) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let row = record::row((series, source), Uuid::from_u128(3), &chain);
     assert_eq!((row.total.as_u128(), row.ts, row.acknowledged), (3, T + 3, T + 2));

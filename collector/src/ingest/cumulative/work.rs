@@ -42,7 +42,21 @@ pub struct Work {
     /// First points of totals that count from now on only, since it is not known what was counted before.
     pub base_lines: u64,
     /// Points of which it can't be told what came since the ones before, by reason.
-    pub untold: BTreeMap<Untold, u64>,
+    pub untold: BTreeMap<Untold, Begun>,
+    /// Points that are not stored, since a run that seemed older took over at another collector meanwhile. When they come
+    /// again, they are told what became of them.
+    pub overtaken: usize,
+}
+
+/// Points with which counting began anew, and whose the first of them is.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Begun {
+    /// How many.
+    pub points: u64,
+    /// Service of the first.
+    pub service: String,
+    /// The sender's name of its metric.
+    pub metric: String,
 }
 
 struct Held {
@@ -89,7 +103,9 @@ impl Work {
                     Ok(taken) => {
                         held.changed = true;
                         if let Taken::Anew(why) = taken {
-                            *self.untold.entry(why).or_default() += 1;
+                            let service = identity.service().to_owned();
+                            let first = || Begun { points: 0, service, metric: name };
+                            self.untold.entry(why).or_insert_with(first).points += 1;
                         }
                     }
                     Err(Refused::Full) => self.postponed += 1,
@@ -129,7 +145,13 @@ impl Work {
 
     /// Takes what others have written meanwhile; whether rows are to be written again.
     pub fn merge(&mut self, mut stored: Stored) -> bool {
-        self.held.iter_mut().fold(false, |changed, held| held.merge(&mut stored) | changed)
+        let mut changed = false;
+        for held in &mut self.held {
+            let (epoch, at_work) = (held.chain.epoch, held.chain.unacknowledged());
+            changed |= held.merge(&mut stored);
+            self.overtaken += if held.chain.epoch > epoch { at_work } else { 0 };
+        }
+        changed
     }
 
     /// Says that ClickHouse has everything.

@@ -216,6 +216,17 @@ impl Identity {
         Self { row: Latency { series, ..Latency::default() }, ..Self::default() }
     }
 
+    /// One of this service alone.
+    #[cfg(test)]
+    pub(in crate::ingest) fn of_service(service: &str) -> Self {
+        Self { row: Latency { service: service.to_owned(), ..Latency::default() }, ..Self::default() }
+    }
+
+    /// Whose it is: `service.name`.
+    pub fn service(&self) -> &str {
+        &self.row.service
+    }
+
     /// Which running total this is: series and source.
     pub fn key(&self) -> (Uuid, Uuid) {
         (self.row.series, self.row.source)

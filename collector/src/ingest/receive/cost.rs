@@ -145,20 +145,4 @@ mod tests {
         let single: Vec<u8> = std::iter::repeat_n([6 << 3 | 1, 1, 0, 0, 0, 0, 0, 0, 0], 1_000).flatten().collect();
         assert!(weigh::<Cost>(Kind::HistogramPoint, &single).unwrap().bytes > 1_000 * BUCKET);
     }
-
-    #[test]
-    fn what_is_no_message_is_told_and_nesting_ends() {
-        assert_eq!(of(b"\x0a\x05abc"), None);
-        assert_eq!(of(&[0xff; 11]), None);
-        assert_eq!(of(b""), Some(0));
-        let mut value = Vec::new();
-        for _ in 0..200 {
-            let len = u8::try_from(value.len()).unwrap_or(0x7f);
-            // An array in a value, alternating by the same field numbers.
-            let mut outer = vec![0x2a, len];
-            outer.append(&mut value);
-            value = outer;
-        }
-        assert!(weigh::<Cost>(Kind::AnyValue, &value).is_none());
-    }
 }

@@ -13,6 +13,8 @@ enum Step {
     Again(usize),
     /// This collector goes on to the next stage.
     Go(usize),
+    /// What this collector does next fails. It remembers what it knows, and the source is told to come again.
+    Fail(usize),
     /// This collector is killed, and another process is in its place.
     Kill(usize),
     /// This collector forgets what it remembers.
@@ -28,6 +30,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => which.clone().prop_map(Step::Export),
         2 => which.clone().prop_map(Step::Again),
         16 => which.clone().prop_map(Step::Go),
+        1 => which.clone().prop_map(Step::Fail),
         1 => which.clone().prop_map(Step::Kill),
         1 => which.prop_map(Step::Forget),
         1 => Just(Step::Restart),
@@ -148,6 +151,7 @@ async fn run(steps: Vec<Step>, stalled_first: bool) -> (u64, u64, World) {
             Step::Go(at) => {
                 collectors[at].go(&mut world);
             }
+            Step::Fail(at) => collectors[at].job = None,
             Step::Kill(at) => {
                 collectors[at] = Collector::new(next_writer);
                 next_writer += 1;
@@ -177,6 +181,37 @@ async fn run(steps: Vec<Step>, stalled_first: bool) -> (u64, u64, World) {
     Collector::new(next_writer).whole(&mut world, point).await;
     finish(&mut collectors, &mut world);
     (world.count(), source.all, world)
+}
+
+/// How the source counts 0, 3 and 5, at the times 1, 2 and 3.
+fn zero_three_five() -> [Running; 3] {
+    [(1, 0), (2, 3), (3, 5)].map(|(time, count)| total(Some(T + 1), T + time * 1_000, [count, 0]))
+}
+
+#[tokio::test]
+async fn l7_a_row_that_was_to_be_put_right_is_so_when_its_collector_ends() {
+    let mut world = World::default();
+    let (mut one, mut other) = (Collector::new(1), Collector::new(2));
+    let [zero, three, five] = zero_three_five();
+    one.whole(&mut world, zero.clone()).await;
+    other.whole(&mut world, zero).await;
+    // Both read; the other one writes the point 5, and stops before it writes its row, which counts from 0.
+    one.begin(three).await;
+    one.go(&mut world);
+    other.begin(five.clone()).await;
+    (0..3).for_each(|_| _ = other.go(&mut world));
+    one.finish(&mut world);
+    assert_eq!(world.count(), 5);
+    other.go(&mut world);
+    assert_eq!(world.count(), 8);
+    // It sees the point 3 now, and can't write the row again. At the next try it says so, and is killed.
+    assert!(!other.go(&mut world));
+    other.job = None;
+    other.begin(five).await;
+    (0..2).for_each(|_| _ = other.go(&mut world));
+    drop(other);
+    one.whole(&mut world, total(Some(T + 1), T + 4_000, [6, 0])).await;
+    assert_eq!(world.count(), 6);
 }
 
 proptest! {
