@@ -109,6 +109,11 @@ impl Total {
     }
 }
 
+/// Whether a start is said of one of these totals: then that tells runs apart.
+pub(super) fn says_start(before: Option<&Total>, now: &Reading) -> bool {
+    now.created_s.is_some() || before.is_some_and(|before| before.without_start().is_none())
+}
+
 /// What came since `before`. Without it, a series counts from its start when that was watched.
 pub(super) fn since(before: Option<&Total>, now: &Reading, moment: &Moment) -> Step {
     let Some(before) = before else { return first(now, moment) };
@@ -119,8 +124,7 @@ pub(super) fn since(before: Option<&Total>, now: &Reading, moment: &Moment) -> S
         }
         return whole(now, start.max(before.at_ns), true, moment);
     }
-    let says_start = before.without_start().is_none() || now.created_s.is_some();
-    if moment.turn == Turn::Other && before.bounds == now.bounds && !says_start {
+    if moment.turn == Turn::Other && before.bounds == now.bounds && !says_start(Some(before), now) {
         return Step::Overlap;
     }
     match buckets(&now.bounds, &now.counts).since(&buckets(&before.bounds, &before.counts)) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
-use super::memory::{Moment, Step, Total, exact, since};
+use super::memory::{Moment, Step, Total, exact, says_start, since};
 use super::other::{Course, Courses, Pair, Turn};
 use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
@@ -189,11 +189,11 @@ impl Server {
         let pair = |series: &Series<'_, '_>| {
             let key = series.key().filter(|_| !series.spoiled)?;
             let total = self.series.get(&key)?;
-            let before = total.without_start()?.to_vec();
+            let before = total.without_start().unwrap_or_default().to_vec();
             let now = read(series, series.counter(found)).ok()?;
             let is_token = matches!(series.role, Role::Counted(_, What::InputTokens | What::OutputTokens));
             let is_current = self.courses.is_current(total.at_ns);
-            let is_one = now.created_s.is_none() && total.is_comparable(&now) && is_current;
+            let is_one = !says_start(Some(total), &now) && total.is_comparable(&now) && is_current;
             is_one.then_some(Pair { key, before, now: now.counts, weighs: !is_token })
         };
         let pairs: Vec<Pair> = found.iter().filter_map(pair).collect();
@@ -260,9 +260,7 @@ impl Server {
         let page_before_ns = taking.moment.page_before_ns.filter(|_| clear && !self.forgotten);
         let moment = Moment { page_before_ns, ..taking.moment };
         let before = self.series.get_mut(key);
-        let says_start =
-            before.as_deref().is_some_and(|before| before.without_start().is_none()) || reading.created_s.is_some();
-        if moment.turn == Turn::Unsure && !says_start {
+        if moment.turn == Turn::Unsure && !says_start(before.as_deref(), &reading) {
             return self.unclear(series, taking);
         }
         let step = since(before.as_deref(), &reading, &moment);
