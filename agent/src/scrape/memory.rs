@@ -93,14 +93,14 @@ impl Total {
         self.bounds == other.bounds && self.counts == other.counts && of(self) == of(other)
     }
 
-    /// What it has counted, when nothing says since when.
-    pub fn without_start(&self) -> Option<&[u64]> {
-        (self.created_s.is_none() && self.run_s.is_none()).then_some(&self.counts[..])
+    /// Whether it says no start.
+    pub fn is_without_start(&self) -> bool {
+        self.created_s.is_none() && self.run_s.is_none()
     }
 
-    /// Whether it has the same bounds.
-    pub fn is_comparable(&self, now: &Reading) -> bool {
-        self.bounds == now.bounds
+    /// Whether a later total has the same bounds, and has counted less.
+    pub fn fell(&self, now: &Reading) -> bool {
+        self.bounds == now.bounds && now.counts.iter().zip(&self.counts).any(|(now, before)| now < before)
     }
 
     /// Remembers that nothing came up to `at_ns`. The sum stays as it was: it can be ahead of the counts.
@@ -111,7 +111,7 @@ impl Total {
 
 /// Whether a start is said of one of these totals: then that tells runs apart.
 pub(super) fn says_start(before: Option<&Total>, now: &Reading) -> bool {
-    now.created_s.is_some() || before.is_some_and(|before| before.without_start().is_none())
+    now.created_s.is_some() || before.is_some_and(|before| !before.is_without_start())
 }
 
 /// What came since `before`. Without it, a series counts from its start when that was watched.

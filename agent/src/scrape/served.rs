@@ -58,8 +58,9 @@ impl Book {
     pub fn close(self, end_ns: u64, owed: &mut Owed) -> Vec<Served> {
         let rows = self.served.into_iter().map(|((model, source), Entry { mut served, together })| {
             if together {
-                let of = debtor(&model, &source);
-                let (before, aborted) = (owed.take(&of), served.aborted.unwrap_or_default());
+                let (of, aborted) = (debtor(&model, &source), served.aborted.unwrap_or_default());
+                // A page on which requests could not be read is none that could pay.
+                let before = if served.requests.is_some() { owed.take(&of) } else { 0 };
                 let left = served.requests.unwrap_or_default().saturating_sub(before);
                 served.requests = served.requests.map(|_| left.saturating_sub(aborted));
                 owed.add(of, aborted.saturating_sub(left));

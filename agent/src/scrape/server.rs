@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::aborted::{Aborted, REQUESTS, Unseen};
 use super::memory::{Moment, Step, Total, exact, says_start, since};
-use super::other::{Course, Courses, Pair, Turn};
+use super::other::{Falls, Turn};
 use super::owed::Owed;
 use super::presets::{Preset, Rules, Shape, What};
 use super::reading::read;
@@ -21,7 +21,7 @@ use super::text::{self, Format, Page};
 pub struct Server {
     /// What started since then was watched from its start on, Unix nanoseconds.
     watched_ns: u64,
-    /// The last page that did not wait, Unix nanoseconds.
+    /// The last page, Unix nanoseconds.
     page_ns: Option<u64>,
     /// Which rules that page was read by ([`Rules::fingerprint`]); `None` of memories that don't say it.
     #[serde(default)]
@@ -46,9 +46,9 @@ pub struct Server {
     unseen: BTreeMap<String, Unseen>,
     #[serde(default)]
     owed: Owed,
-    /// Servers at this address, as far as totals tell them.
+    /// Totals without a start that fell.
     #[serde(default)]
-    courses: Courses,
+    falls: Falls,
 }
 
 impl Server {
@@ -68,7 +68,7 @@ impl Server {
             series: BTreeMap::new(),
             unseen: BTreeMap::new(),
             owed: Owed::default(),
-            courses: Courses::default(),
+            falls: Falls::default(),
         }
     }
 
@@ -77,9 +77,9 @@ impl Server {
         self.series.len()
     }
 
-    /// Whether its last page is older than this instant, Unix nanoseconds.
+    /// Whether its last page is older than this instant, Unix nanoseconds; without one, that from which on it is watched.
     pub fn is_older(&self, than_ns: u64) -> bool {
-        self.page_ns.is_some_and(|page| page < than_ns)
+        self.page_ns.unwrap_or(self.watched_ns) < than_ns
     }
 
     /// Takes a page that was read at `at_ns` (Unix nanoseconds): what came since the last good one.
@@ -107,7 +107,7 @@ impl Server {
         let is_comparable = same_run && !self.forgotten;
         let page_before_ns = self.page_ns.filter(|page| is_comparable && *page < at_ns);
         let found = gather(&page, rules);
-        let courses = self.courses.clone();
+        let falls = self.falls.clone();
         let turn = self.turn(&found, run_s, at_ns);
         if turn == Turn::Other {
             // Of the other one's requests that run nothing is known.
@@ -119,7 +119,7 @@ impl Server {
         let presets: BTreeSet<Preset> = found.iter().filter_map(Series::preset).collect();
         self.kind.see(&found);
         taken.presets = presets.into_iter().map(Preset::name).collect();
-        taken.is_new = is_learned || !self.courses.is_like(&courses);
+        taken.is_new = is_learned || self.falls != falls;
         taken.missing = missing(&found, rules);
         self.name(&mut taken, is_learned);
         let uptime_s = run_s.map(|run| seconds(at_ns) - run).filter(|uptime| *uptime >= 0.0);
@@ -139,12 +139,7 @@ impl Server {
                 .for_each(|meaning| taking.unclear(meaning));
         }
         self.all(&found, &unclear, rules.most_series, &mut taking);
-        if turn == Turn::Unsure {
-            // It goes on from the page before this one when it is known whose it was.
-            self.unclear = unclear;
-        } else {
-            (self.page_ns, self.run_s) = (Some(at_ns), run_s);
-        }
+        (self.page_ns, self.run_s) = (Some(at_ns), run_s);
         self.unseen(rules.most_series, &mut taking);
         let (taken, owed) = taking.close();
         self.owed = owed;
@@ -185,23 +180,16 @@ impl Server {
 
     /// Whose this page is, by all totals that say no start.
     fn turn(&mut self, found: &[Series<'_, '_>], run_s: Option<f64>, at_ns: u64) -> Turn {
-        let Some(before_ns) = self.page_ns.filter(|_| run_s.is_none()) else { return Turn::Same };
-        let pair = |series: &Series<'_, '_>| {
-            let key = series.key().filter(|_| !series.spoiled)?;
-            let total = self.series.get(&key)?;
-            let before = total.without_start().unwrap_or_default().to_vec();
-            let now = read(series, series.counter(found)).ok()?;
-            let is_token = matches!(series.role, Role::Counted(_, What::InputTokens | What::OutputTokens));
-            let is_current = self.courses.is_current(total.at_ns);
-            let is_one = !says_start(Some(total), &now) && total.is_comparable(&now) && is_current;
-            is_one.then_some(Pair { key, before, now: now.counts, weighs: !is_token })
+        if self.page_ns.is_none() || run_s.is_some() {
+            return Turn::Same;
+        }
+        let fell = |series: &Series<'_, '_>| {
+            let total = series.key().filter(|_| !series.spoiled).and_then(|key| self.series.get(&key));
+            let (Some(total), Ok(now)) = (total, read(series, series.counter(found))) else { return false };
+            self.falls.is_current(total.at_ns) && !says_start(Some(total), &now) && total.fell(&now)
         };
-        let pairs: Vec<Pair> = found.iter().filter_map(pair).collect();
-        let left = || -> Course {
-            let course = self.series.iter().map(|(key, total)| Some((key.clone(), total.without_start()?.to_vec())));
-            course.flatten().collect()
-        };
-        self.courses.turn(&pairs, at_ns, at_ns.saturating_sub(before_ns), left)
+        let is_fall = found.iter().any(fell);
+        self.falls.turn(is_fall, at_ns)
     }
 
     /// Takes all series: times first, since aborted requests are taken out of them. `unclear` are the families that the page
@@ -260,9 +248,6 @@ impl Server {
         let page_before_ns = taking.moment.page_before_ns.filter(|_| clear && !self.forgotten);
         let moment = Moment { page_before_ns, ..taking.moment };
         let before = self.series.get_mut(key);
-        if moment.turn == Turn::Unsure && !says_start(before.as_deref(), &reading) {
-            return self.unclear(series, taking);
-        }
         let step = since(before.as_deref(), &reading, &moment);
         let whole = matches!(&step, Step::Increase(came) if came.whole);
         match step {

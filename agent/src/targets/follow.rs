@@ -76,6 +76,8 @@ struct Follower {
     trouble: Option<String>,
     /// When its file was written as it should be; `None`: it lacks what is to be remembered, or has rows that the spool has.
     stored: Option<Instant>,
+    /// Until when another target was known to be followed at its place, Unix nanoseconds.
+    alone_ns: u64,
 }
 
 /// Who is followed.
@@ -156,7 +158,8 @@ impl Follower {
                 return None;
             }
         };
-        let mut one = Self { shared: Arc::clone(shared), id, file, kept, rules: None, trouble: None, stored: None };
+        let mut one =
+            Self { shared: Arc::clone(shared), id, file, kept, rules: None, trouble: None, stored: None, alone_ns: 0 };
         // Since when it is watched is remembered, and what the spool may lack goes first.
         // One that is gone, and has nothing left, is not made younger: its time runs.
         if target.is_some() || !one.kept.pending.is_empty() {
@@ -168,7 +171,9 @@ impl Follower {
     /// What was remembered from before another target was followed at its place is none any more: that one's rows have what came
     /// since then. Rows that wait stay.
     fn begin_anew(&mut self, watched: Watched) {
-        if self.kept.memory.server.is_older(watched.alone_ns) {
+        // Once: pages are younger from then on, also those of a clock that was set back.
+        let is_told = std::mem::replace(&mut self.alone_ns, watched.alone_ns) != watched.alone_ns;
+        if is_told && self.kept.memory.server.is_older(watched.alone_ns) {
             self.kept.memory.server = Server::new(watched.since_ns);
             self.stored = None;
         }

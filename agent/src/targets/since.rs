@@ -79,22 +79,26 @@ impl Places {
 
 /// Whether a target that comes may be this one that leaves, by another name.
 fn is_moved(left: &Target, comes: &Target) -> bool {
-    let port = |target: &Target| target.address().rsplit_once(':').map(|(_, port)| port.to_owned());
-    left.pod.is_none() && comes.pod.is_none() && port(left) == port(comes)
+    let page = |target: &Target| {
+        let (address, path) = target.parts();
+        address.rsplit_once(':').map(|(_, port)| format!("{port}/{path}"))
+    };
+    left.pod.is_none() && comes.pod.is_none() && page(left) == page(comes)
 }
 
 fn forgotten(now_ns: u64) -> u64 {
     now_ns.saturating_sub(u64::try_from(FORGET.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What a server can't share with another one at the same time: its address, and its pod.
+/// What a server can't share with another one at the same time: its page, and its pod.
 fn places(target: &Target) -> Vec<String> {
-    let (host, port) = target.address().rsplit_once(':').unwrap_or_default();
+    let (address, path) = target.parts();
+    let (host, port) = address.rsplit_once(':').unwrap_or_default();
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let is_here = ["localhost", "[::1]", "[::]", "0.0.0.0"].contains(&host.as_str()) || host.starts_with("127.");
-    let address = format!("{}:{port}", if is_here { "localhost" } else { &host });
+    let page = format!("{}:{port}/{path}", if is_here { "localhost" } else { &host });
     let pod = target.pod.as_ref().map(|pod| format!("pod {}", pod.uid));
-    std::iter::once(address).chain(pod).collect()
+    std::iter::once(page).chain(pod).collect()
 }
 
 #[cfg(test)]
@@ -113,6 +117,18 @@ mod tests {
 
     fn since(places: &Places, target: &Target, now_ns: u64) -> u64 {
         places.watched(target, now_ns, [], &[]).since_ns
+    }
+
+    #[test]
+    fn servers_behind_one_address_with_paths_of_their_own_are_others() {
+        let places = Places::new(BEGAN);
+        let page = |path: &str| Target { url: format!("http://gw:8000/{path}"), ..Target::default() };
+        let now = BEGAN + HOUR;
+        let watched = |others: &[Target]| places.watched(&page("a/metrics"), now, others, &[]);
+        assert_eq!(watched(&[page("b/metrics")]), Watched { since_ns: BEGAN, alone_ns: 0 });
+        assert_eq!(watched(&[page("a/metrics")]), Watched { since_ns: now, alone_ns: now });
+        let left = Arc::new(page("b/metrics"));
+        assert_eq!(places.watched(&page("a/metrics"), now, [], &[left]).alone_ns, 0);
     }
 
     #[test]

@@ -78,8 +78,13 @@ impl Target {
 
     /// Host and port.
     pub fn address(&self) -> &str {
+        self.parts().0
+    }
+
+    /// Host and port, and the path without its first slash.
+    pub fn parts(&self) -> (&str, &str) {
         let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
-        rest.split('/').next().unwrap_or_default()
+        rest.split_once('/').unwrap_or((rest, ""))
     }
 }
 

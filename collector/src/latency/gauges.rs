@@ -197,7 +197,7 @@ fn registry(told: Told) -> Result<Registry, prometheus::Error> {
     let left_out = IntGauge::new(
         "contador_latency_left_out",
         "Combinations of service, metric and model that had traffic and are not shown: those of services with the fewest \
-         requests.",
+         requests, and of such as have more of them than there was room for.",
     )?;
     registry.register(Box::new(seconds.clone()))?;
     registry.register(Box::new(requests.clone()))?;

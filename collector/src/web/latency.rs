@@ -176,7 +176,10 @@ mod tests {
         let known = known(1);
         let place = known.places.take().await;
         let Err(Fault::Later(reason)) = asked(&known, async { Ok(()) }).await else { panic!("expected no place") };
-        assert_eq!(reason, "1 questions are being answered and none was within 0.02 s, expected to come back");
+        assert_eq!(
+            reason,
+            "1 questions are being answered and more wait: this one had no turn within 0.02 s, expected to come back"
+        );
         drop(place);
         assert!(asked(&known, async { Ok(()) }).await.is_ok());
     }

@@ -49,7 +49,7 @@ impl Places {
         match tokio::time::timeout(self.patience, Arc::clone(&self.free).acquire_owned()).await {
             Ok(place) => place.map_err(|error| error.to_string()),
             Err(_) => Err(format!(
-                "{} questions are being answered and none was within {} s, expected to come back",
+                "{} questions are being answered and more wait: this one had no turn within {} s, expected to come back",
                 self.most,
                 self.patience.as_secs_f64()
             )),

@@ -105,12 +105,10 @@ impl Runs {
             *rival = point;
             return 0;
         }
-        if self.rivals.len() >= MOST_RIVALS
-            && let Some((longest, _)) = self.rivals.iter().enumerate().min_by_key(|(_, rival)| rival.seen)
-        {
-            self.rivals.swap_remove(longest);
+        self.rivals.retain(|rival| point.received - rival.seen <= QUIET_NS);
+        if self.rivals.len() < MOST_RIVALS {
+            self.rivals.push(point);
         }
-        self.rivals.push(point);
         0
     }
 
@@ -239,17 +237,26 @@ mod tests {
             }
         }
         assert_eq!(place(130, 500), Place::TakesOver);
-        // A fifth one takes the place of the one of which nothing has come for longest.
+        // A fifth one takes nobody's place, until nothing has come of one for so long.
         for (start, at, expected) in [
             (150, 501, Place::Refused),
             (140, 502, Place::TakesOver),
             (120, 503, Place::TakesOver),
-            (110, 504, Place::Refused),
+            (150, 802, Place::Refused),
+            (150, 1_102, Place::TakesOver),
         ] {
             assert_eq!(place(start, at), expected, "{start} at {at}");
         }
         runs.follow(span(120, 503), last);
         assert_eq!(runs.place(span(110, 505), span(120, 503), T + 505 * SECOND), Place::Refused);
+    }
+
+    #[test]
+    fn of_many_that_come_by_turns_one_takes_over() {
+        let (mut runs, last) = (Runs::default(), span(3_600, 3_700));
+        let rounds = (0..30).flat_map(|minute| (0..9).map(move |run| (110 + run, 200 + 60 * minute + run)));
+        let mut places = rounds.map(|(start, at)| runs.place(span(start, at), last, T + at * SECOND));
+        assert!(places.any(|place| place == Place::TakesOver));
     }
 
     proptest! {
