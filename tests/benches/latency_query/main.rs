@@ -75,9 +75,14 @@ async fn measure(days: u32, series: u32, rounds: u32) -> Value {
     let passed = pass(&store).await.unwrap();
     let rolled = begun.elapsed();
     let sizes = sizes(&store).await;
-    for back in KEPT_DAYS + 1..=days + 1 {
-        let sql = format!("ALTER TABLE latency DROP PARTITION toDate(toDateTime({}, 'UTC'))", now - back * DAY);
-        run(&store, &sql).await;
+    let sql = format!(
+        "SELECT DISTINCT partition_id FROM system.parts WHERE active AND database = currentDatabase() AND table = 'latency' \
+         AND partition < toString(toDate(toDateTime({}, 'UTC')))",
+        now - KEPT_DAYS * DAY
+    );
+    let gone: Vec<String> = store.client.query(&sql).fetch_all().await.unwrap();
+    for partition in gone {
+        run(&store, &format!("ALTER TABLE latency DROP PARTITION ID '{partition}'")).await;
     }
     let mut times = Vec::new();
     for (name, length) in [("1h", HOUR), ("1d", DAY), ("7d", 7 * DAY), ("30d", 30 * DAY)] {
