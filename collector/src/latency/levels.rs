@@ -138,9 +138,9 @@ fn split((from, to): Span, seconds: u32, clean_to: u32, dirty: &[u32], clean: &m
     push(rest, (end, to));
 }
 
-/// The watermark of each level, Unix milliseconds. One that is ahead of ClickHouse's clock, since that was set back, is
+/// The watermark of each level, Unix milliseconds, 0 before its first pass. One that is ahead of ClickHouse's clock, since that was set back, is
 /// taken back with it.
-async fn watermarks(store: &Store) -> clickhouse::error::Result<[i64; LEVELS.len()]> {
+pub(super) async fn watermarks(store: &Store) -> clickhouse::error::Result<[i64; LEVELS.len()]> {
     #[derive(Deserialize, Row)]
     struct Told {
         level: String,

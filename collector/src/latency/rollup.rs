@@ -9,7 +9,7 @@ use std::time::Duration;
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
 
-use super::levels::{LEVELS, Level, MARGIN_SECONDS, seconds};
+use super::levels::{LEVELS, Level, MARGIN_SECONDS, seconds, watermarks};
 use crate::store::Store;
 
 /// About how many cells one insert reads: 24 bytes each.
@@ -88,10 +88,9 @@ fn steps(first: i64, target: i64) -> impl Iterator<Item = i64> {
 
 /// From when there may be something to do: the watermark that is furthest behind, or when the first row was stored.
 async fn first(store: &Store) -> clickhouse::error::Result<i64> {
-    let sql = "SELECT toUnixTimestamp64Milli(argMax(watermark, pass)) FROM rollups GROUP BY level";
-    let watermarks: Vec<i64> = patiently(store.client.query(sql).fetch_all()).await?;
-    if watermarks.len() == LEVELS.len() {
-        return Ok(watermarks.into_iter().min().unwrap_or_default());
+    let watermarks = patiently(watermarks(store)).await?;
+    if let Some(least) = watermarks.into_iter().min().filter(|least| *least > 0) {
+        return Ok(least);
     }
     let sql = "SELECT toUnixTimestamp64Milli(min(stored)) FROM latency";
     patiently(settings(store.client.query(sql)).fetch_one()).await
