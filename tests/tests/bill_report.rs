@@ -201,19 +201,16 @@ async fn formats_and_arguments() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn the_sample_fleet_is_imported_priced_and_labelled() -> anyhow::Result<()> {
-    use contador::bill::{import, period::Period, prices, rate::Dimension, report, sample};
+    use contador::bill::{import, period::Period, prices, report, sample, statement};
     let bill = Bill::start().await?;
     let text = sample::sample_fleet("2026-10-05".parse()?, 7);
     import::allocations(&bill.store, "sample", text.as_bytes(), true).await?;
     let book = prices::file::parse("sample", sample::sample_prices())?;
-    let options = report::Options {
-        period: Period::month("2026-10", &contador::bill::period::zone("UTC")?)?,
-        prices: Some(prices::Prices::Book(book)),
-        by: Dimension::Department,
-        department: None,
-    };
-    let report = report::build(&bill.store, options).await?;
-    assert!(report.unpriced.is_empty() && report.facts.simulated && report.facts.unknown_owners == 0);
+    let period = Period::month("2026-10", &contador::bill::period::zone("UTC")?)?;
+    let statement = statement::build(&bill.store, &period, Some(book)).await?;
+    let report = report::Report::new(statement, report::Dimension::Department, None);
+    let made = &report.statement.made;
+    assert!(report.statement.unpriced.is_empty() && made.simulated && made.unknown_owners == 0);
     assert_eq!(report.groups.len(), 4);
     assert!(report.difference().is_zero() && !report.total.cost.is_zero());
     // The fleet has 24 GPUs and October 744 hours.

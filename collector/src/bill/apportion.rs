@@ -1,108 +1,124 @@
 //! Exact fractions to amounts that add up: the whole is rounded once, and its parts are made to sum to it.
 //!
-//! Fractions are numerators over one denominator that all parts of a bill share, so nothing is ever divided before the
-//! end. A part gets its amount rounded down, and what is then missing from the whole goes, one millionth each, to the parts
-//! with the largest remainders (the first of equals). So every part is less than a millionth from its exact value, no part
-//! is negative, and a part that is exactly nothing gets nothing.
+//! Parts get what is theirs of the whole in proportion, rounded down, and what is then missing goes, one unit each, to the parts with
+//! the largest remainders (the first of equals). So every part is less than a unit from its exact share, no part is negative, and a
+//! part that is exactly nothing gets nothing. Nothing is divided before that: the parts are brought to one denominator.
 
 use std::cmp::Reverse;
 
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
+use num_integer::Integer;
+use num_traits::{Signed, ToPrimitive, Zero};
 
-use super::decimal::Millionths;
+use super::rate::exact::Amount;
 
-const MILLION: u32 = 1_000_000;
-
-/// The fraction `numerator / denominator` rounded to millionths, half away from nothing.
-pub fn round(numerator: &BigInt, denominator: &BigInt) -> Millionths {
-    let doubled = numerator * (2 * MILLION) + denominator;
-    Millionths(doubled / (denominator * 2))
+/// The fraction `numerator / denominator` in whole units of which `units` are 1, rounded half away from nothing.
+pub fn round(amount: &Amount, units: u32) -> BigInt {
+    let doubled = amount.numerator.abs() * units * 2 + &amount.denominator;
+    let rounded: BigInt = doubled / (&amount.denominator * 2);
+    if amount.numerator.is_negative() { -rounded } else { rounded }
 }
 
-/// Splits `whole`, which is the sum of `parts` rounded either way, into one amount for each part.
-///
-/// `parts` are numerators over `denominator`, none of them negative.
-pub fn apportion(whole: &Millionths, parts: &[BigInt], denominator: &BigInt) -> Vec<Millionths> {
-    let mut amounts = Vec::with_capacity(parts.len());
-    let mut remainders = Vec::with_capacity(parts.len());
-    for (at, part) in parts.iter().enumerate() {
-        let scaled = part * MILLION;
-        let floor = &scaled / denominator;
-        remainders.push((Reverse(scaled - &floor * denominator), at));
-        amounts.push(Millionths(floor));
+/// The sum of fractions.
+pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Amount>) -> Amount {
+    let parts: Vec<&Amount> = parts.into_iter().collect();
+    let (numerators, denominator) = common(&parts);
+    Amount { numerator: numerators.iter().sum(), denominator }
+}
+
+/// Splits `whole` units among parts, none of which is negative, in proportion to them. If all are nothing, so must `whole` be.
+pub fn apportion(whole: &BigInt, parts: &[&Amount]) -> Vec<BigInt> {
+    let (numerators, _) = common(parts);
+    split(whole, &numerators)
+}
+
+/// The same for whole weights.
+pub fn split(whole: &BigInt, weights: &[BigInt]) -> Vec<BigInt> {
+    let sum: BigInt = weights.iter().sum();
+    if sum.is_zero() {
+        debug_assert!(whole.is_zero(), "{whole} units for nothing");
+        return vec![BigInt::zero(); weights.len()];
     }
-    let missing = &whole.0 - amounts.iter().map(|amount| &amount.0).sum::<BigInt>();
+    let mut amounts = Vec::with_capacity(weights.len());
+    let mut remainders = Vec::with_capacity(weights.len());
+    for (at, weight) in weights.iter().enumerate() {
+        let (floor, remainder) = (whole * weight).div_mod_floor(&sum);
+        remainders.push((Reverse(remainder), at));
+        amounts.push(floor);
+    }
+    let missing = whole - amounts.iter().sum::<BigInt>();
     let missing = missing.to_usize().unwrap_or_default();
-    debug_assert!(missing <= parts.len(), "{missing} millionths for {} parts", parts.len());
+    debug_assert!(missing <= weights.len(), "{missing} units for {} parts", weights.len());
     remainders.sort();
     for (_, at) in remainders.into_iter().take(missing) {
         if let Some(amount) = amounts.get_mut(at) {
-            amount.0 += 1;
+            *amount += 1;
         }
     }
     amounts
 }
 
+/// The numerators of fractions over their least common denominator.
+fn common(parts: &[&Amount]) -> (Vec<BigInt>, BigInt) {
+    let mut denominator = BigInt::from(1);
+    let mut last: Option<&BigInt> = None;
+    for part in parts.iter().filter(|part| !part.is_zero()) {
+        // Most have the denominator of the one before.
+        if last != Some(&part.denominator) {
+            denominator = denominator.lcm(&part.denominator);
+            last = Some(&part.denominator);
+        }
+    }
+    let numerator = |part: &&Amount| match part.is_zero() {
+        true => BigInt::zero(),
+        false if part.denominator == denominator => part.numerator.clone(),
+        false => &part.numerator * (&denominator / &part.denominator),
+    };
+    (parts.iter().map(numerator).collect(), denominator)
+}
+
 #[cfg(test)]
 mod tests {
-    use num_traits::Zero;
+    use num_rational::BigRational;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn ints(values: &[u64]) -> Vec<BigInt> {
-        values.iter().copied().map(BigInt::from).collect()
+    fn amounts(parts: &[(u64, u64)]) -> Vec<Amount> {
+        parts.iter().map(|(numerator, denominator)| Amount::new((*numerator).into(), &(*denominator).into())).collect()
     }
 
     #[test]
     fn a_third_each_is_a_whole() {
-        let denominator = BigInt::from(3);
-        let parts = ints(&[1, 1, 1]);
-        let whole = round(&BigInt::from(3), &denominator);
-        let amounts = apportion(&whole, &parts, &denominator);
-        let texts: Vec<String> = amounts.iter().map(Millionths::to_string).collect();
-        assert_eq!(texts, ["0.333334", "0.333333", "0.333333"]);
+        let thirds = amounts(&[(1, 3), (1, 3), (1, 3)]);
+        let parts = apportion(&1_000_000.into(), &thirds.iter().collect::<Vec<_>>());
+        assert_eq!(parts, [333_334, 333_333, 333_333].map(BigInt::from));
     }
 
     #[test]
-    fn halves_are_rounded_up() {
-        assert_eq!(round(&BigInt::from(1), &BigInt::from(2_000_000)).to_string(), "0.000001");
-        assert_eq!(round(&BigInt::from(1), &BigInt::from(2_000_001)).to_string(), "0.000000");
+    fn halves_are_rounded_away_from_nothing() {
+        for (numerator, rounded) in [(1, 1), (-1, -1), (3, 2), (-3, -2), (0, 0)] {
+            assert_eq!(round(&Amount::new(numerator.into(), &2.into()), 1), BigInt::from(rounded));
+        }
     }
 
     proptest! {
         #[test]
-        fn parts_sum_to_the_whole(values in prop::collection::vec(0u64..1 << 60, 0..40), denominator in 1u64..1 << 60) {
-            let (parts, denominator) = (ints(&values), BigInt::from(denominator));
-            let sum: BigInt = parts.iter().sum();
-            let whole = round(&sum, &denominator);
-            let amounts = apportion(&whole, &parts, &denominator);
-            prop_assert_eq!(amounts.iter().sum::<Millionths>(), whole);
-            for (amount, part) in amounts.iter().zip(&parts) {
-                // |amount - part| < 1 millionth, by cross multiplication.
-                let off = &amount.0 * &denominator - part * MILLION;
-                prop_assert!(off > -denominator.clone() && off < denominator.clone());
-                prop_assert!(!part.is_zero() || amount.is_zero());
-            }
-        }
-
-        #[test]
-        fn a_part_can_be_split_again(
-            groups in prop::collection::vec(prop::collection::vec(0u64..1 << 40, 1..8), 1..8),
-            denominator in 1u64..1 << 50,
+        fn parts_sum_to_the_whole_and_are_less_than_a_unit_from_their_share(
+            parts in prop::collection::vec((0u64..1 << 40, 1u64..1_000), 1..20),
+            whole in 0u64..1 << 50,
         ) {
-            let denominator = BigInt::from(denominator);
-            let sums: Vec<BigInt> = groups.iter().map(|group| ints(group).iter().sum()).collect();
-            let whole = round(&sums.iter().sum(), &denominator);
-            let outer = apportion(&whole, &sums, &denominator);
-            let mut all = Millionths::default();
-            for (amount, group) in outer.iter().zip(&groups) {
-                let inner = apportion(amount, &ints(group), &denominator);
-                prop_assert_eq!(&inner.iter().sum::<Millionths>(), amount);
-                all = [&all, amount].into_iter().sum();
+            let parts = amounts(&parts);
+            let fractions: Vec<BigRational> = parts.iter().map(Amount::reduced).collect();
+            let sum: BigRational = fractions.iter().sum();
+            prop_assume!(!sum.is_zero());
+            let split = apportion(&whole.into(), &parts.iter().collect::<Vec<_>>());
+            prop_assert_eq!(split.iter().sum::<BigInt>(), BigInt::from(whole));
+            for (part, fraction) in split.iter().zip(&fractions) {
+                let share = BigRational::from(BigInt::from(whole)) * fraction / &sum;
+                prop_assert!((BigRational::from(part.clone()) - share).abs() < BigRational::from(BigInt::from(1)));
+                prop_assert!(!fraction.is_zero() || part.is_zero());
             }
-            prop_assert_eq!(all, whole);
         }
     }
 }

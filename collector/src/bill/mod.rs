@@ -1,12 +1,14 @@
 //! Ledger rows and imported allocations to money.
 //!
 //! [`import`] stores allocations that contador did not meter itself. For a bill, [`facts`] asks the store who held how much
-//! of which GPU model in a [`period`], as exact whole numbers and cut wherever a price changes; [`prices`] says what a
-//! GPU-hour of that model cost then; [`rate`] multiplies the two, still exactly, and sums by whatever the report is grouped
-//! by, with the department that the [`directory`] has for a project; [`apportion`] rounds the whole once and makes the parts sum to it; [`report`] shows the result as JSON, CSV or a
-//! table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes up a fleet for the demo.
+//! of which device in a [`period`], in whole numbers, and cut wherever something changes that a price depends on; the [`directory`] has
+//! the department of a project. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
+//! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
+//! shows views of it as JSON, CSV or a table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
+//! up a fleet for the demo.
 
 pub mod apportion;
+pub mod commitments;
 pub mod decimal;
 pub mod directory;
 pub mod facts;
@@ -16,6 +18,8 @@ pub mod prices;
 pub mod rate;
 pub mod report;
 pub mod sample;
+pub mod settle;
+pub mod statement;
 
 use thiserror::Error;
 

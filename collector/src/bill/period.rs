@@ -102,6 +102,31 @@ impl Period {
         Ok(Self { from: start, to: end, month: None, zone: zone.clone() })
     }
 
+    /// Whether a bill tells its days: those of a period of more than 400 do not.
+    pub const fn tells_days(&self) -> bool {
+        self.to - self.from <= 400 * DAY_MS
+    }
+
+    /// The local midnights inside the period, in order, Unix milliseconds; none if it does not tell its days.
+    pub fn midnights(&self) -> Vec<i64> {
+        if !self.tells_days() {
+            return Vec::new();
+        }
+        let Ok(first) = Timestamp::from_millisecond(self.from) else { return Vec::new() };
+        let mut date = first.to_zoned_datetime(self.zone.clone()).date();
+        let mut midnights = Vec::new();
+        while let Ok(next) = date.checked_add(1.day()) {
+            date = next;
+            match midnight(date, &self.zone) {
+                Some(at) if at >= self.to => break,
+                Some(at) if at > self.from => midnights.push(at),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        midnights
+    }
+
     /// Name of the zone.
     pub fn zone_name(&self) -> String {
         self.zone.iana_name().unwrap_or("UTC").to_owned()

@@ -211,11 +211,13 @@ impl Random {
 mod tests {
     use std::collections::BTreeMap;
 
+    use contador_schemas::owner::Owner;
     use jiff::civil::date;
     use proptest::prelude::*;
 
     use super::*;
     use crate::bill::decimal::ONE;
+    use crate::bill::facts::Device;
     use crate::bill::import::parse;
     use crate::bill::prices::file;
 
@@ -228,7 +230,12 @@ mod tests {
         assert!((400..1_000).contains(&parsed.allocations().len()), "{}", parsed.allocations().len());
         let book = file::parse("prices.example.toml", sample_prices()).unwrap();
         for allocation in parsed.allocations() {
-            assert!(book.rate(&allocation.gpu_model, allocation.start).is_some(), "{}", allocation.gpu_model);
+            let device = Device { gpu_model: allocation.gpu_model.clone(), ..Device::default() };
+            assert!(
+                book.rate(&device, &Owner::default(), None, allocation.start).is_some(),
+                "{}",
+                allocation.gpu_model
+            );
             assert!(allocation.simulated);
         }
     }

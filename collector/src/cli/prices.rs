@@ -57,12 +57,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 fn show(book: &PriceBook) -> Result<(), Failure> {
     let mut text = format!("price book {}", book.id());
-    for (model, from, rate) in book.rates() {
-        let from = match from {
+    for rate in &book.rates {
+        let model = rate
+            .mig_profile
+            .as_ref()
+            .map_or_else(|| rate.gpu_model.clone(), |profile| format!("{} MIG {profile}", rate.gpu_model));
+        let from = match rate.valid_from {
             0 => "always".to_owned(),
             second => format!("from {}", Timestamp::from_second(second.into()).unwrap_or_default()),
         };
-        text += &format!("\n{model}: {} {} a GPU-hour, {from}", decimal::format(rate), book.currency);
+        text += &format!("\n{model}: {} {} a GPU-hour, {from}", decimal::format(rate.hourly), book.currency);
     }
     super::print(&text)
 }

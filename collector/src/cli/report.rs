@@ -8,9 +8,9 @@ use anyhow::Context;
 use super::{Failure, usage};
 use crate::bill::decimal;
 use crate::bill::period::{self, Period};
-use crate::bill::prices::{NO_CURRENCY, Prices, file};
-use crate::bill::rate::Dimension;
-use crate::bill::report::{self, Options, Report, ReportError};
+use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
+use crate::bill::report::{self, Dimension, Report};
+use crate::bill::statement::{self, BillError};
 use crate::store::StoreArgs;
 
 /// Columns of a table.
@@ -73,20 +73,22 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let options =
-        Options { period: period(&args)?, prices: prices(&args)?, by: args.by, department: args.department.clone() };
+    let (period, book) = (period(&args)?, prices(&args)?);
     let store = args.store.open()?;
-    let report = super::runtime()?.block_on(report::build(&store, options)).map_err(|error| match error {
-        ReportError::NoPrices => usage(error),
-        ReportError::Store(error) => error.into(),
-    })?;
+    let statement =
+        super::runtime()?.block_on(statement::build(&store, &period, book)).map_err(|error| match error {
+            BillError::NoPrices => usage(error),
+            BillError::Store(error) => error.into(),
+        })?;
+    let report = Report::new(statement, args.by, args.department.clone());
     let text = shown(&report, args.format)?;
     match &args.out {
         Some(path) => std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?,
         None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
     }
-    if !report.unpriced.is_empty() && !args.allow_unpriced {
-        let models = report.unpriced.iter().map(|(model, hours)| format!("{} ({hours} h)", report::named(model)));
+    if !report.statement.unpriced.is_empty() && !args.allow_unpriced {
+        let models =
+            report.statement.unpriced.iter().map(|(model, hours)| format!("{} ({hours} h)", report::named(model)));
         let models: Vec<String> = models.collect();
         let models = models.join(", ");
         return Err(
@@ -106,17 +108,17 @@ fn period(args: &Args) -> Result<Period, Failure> {
     period.map_err(usage)
 }
 
-fn prices(args: &Args) -> Result<Option<Prices>, Failure> {
+fn prices(args: &Args) -> Result<Option<PriceBook>, Failure> {
     if let Some(text) = &args.flat_rate {
         let rate =
             decimal::parse(text).map_err(|expected| usage(format!("--flat-rate {text:?}: expected {expected}")))?;
         let currency = args.currency.clone().unwrap_or_else(|| NO_CURRENCY.to_owned());
         file::currency_code(&currency).map_err(|error| usage(format!("--{error}")))?;
-        return Ok(Some(Prices::Flat { rate, currency }));
+        return Ok(Some(PriceBook::flat(rate, currency)));
     }
     let Some(path) = &args.prices else { return Ok(None) };
     let book = file::read(path).map_err(|error| Failure::Usage(error.into()))?;
-    Ok(Some(Prices::Book(book)))
+    Ok(Some(book))
 }
 
 fn shown(report: &Report, format: Format) -> Result<String, Failure> {

@@ -5,13 +5,13 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::view::{BillLine, Fixed};
+use crate::bill::import;
 use crate::bill::period::Period;
 use crate::bill::prices::{file, table};
-use crate::bill::rate::Dimension;
-use crate::bill::report::total::Amounts;
-use crate::bill::report::{Options, Report, build};
+use crate::bill::report::{Dimension, Report};
 use crate::bill::sample::{sample_fleet, sample_prices};
-use crate::bill::{import, prices};
+use crate::bill::settle::Amounts;
+use crate::bill::statement;
 use crate::store::Store;
 
 /// The fleet is the same in every run.
@@ -31,10 +31,10 @@ pub(super) async fn bill(store: &Store) -> anyhow::Result<Bill> {
     let book = file::parse("prices.example.toml", sample_prices())?;
     table::load(store, &book).await?;
     let period = Period::month(&last_month.strftime("%Y-%m").to_string(), &TimeZone::UTC)?;
-    let options = |by| Options { period: period.clone(), prices: None::<prices::Prices>, by, department: None };
+    let statement = statement::build(store, &period, None).await?;
     Ok(Bill {
-        by_department: build(store, options(Dimension::Department)).await?,
-        by_experiment: build(store, options(Dimension::Experiment)).await?,
+        by_department: Report::new(statement.clone(), Dimension::Department, None),
+        by_experiment: Report::new(statement, Dimension::Experiment, None),
     })
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn bill(store: &Store) -> anyhow::Result<Bill> {
 pub(super) async fn bill_of_run(store: &Store, from_ms: i64) -> anyhow::Result<Report> {
     let (from, to) = (from_ms - from_ms.rem_euclid(60_000), Timestamp::now().as_millisecond());
     let period = Period { from, to, month: None, zone: TimeZone::UTC };
-    Ok(build(store, Options { period, prices: None, by: Dimension::Department, department: None }).await?)
+    Ok(Report::new(statement::build(store, &period, None).await?, Dimension::Department, None))
 }
 
 impl Bill {
@@ -51,8 +51,8 @@ impl Bill {
         let report = &self.by_department;
         let total = bill_line("total".to_owned(), &report.total);
         Fixed {
-            month: report.options.period.month.clone().unwrap_or_default(),
-            currency: report.prices.currency().to_owned(),
+            month: report.statement.period.month.clone().unwrap_or_default(),
+            currency: report.statement.book.currency.clone(),
             bill: report.groups.iter().map(|line| bill_line(report.key(line), &line.amounts)).chain([total]).collect(),
             bill_total: report.total.cost.to_string(),
             ..Fixed::default()

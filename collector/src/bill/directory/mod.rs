@@ -15,12 +15,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use contador_schemas::owner::{Owner, OwnerKind};
+use jiff::ToSpan;
 use jiff::civil::Date;
-use jiff::{Timestamp, ToSpan};
 use sha2::{Digest, Sha256};
 
 use super::facts::Facts;
 use super::period::{self, Period};
+use super::rate::local_day;
 
 /// A day, in days since 1970.
 pub type Day = u16;
@@ -41,6 +42,9 @@ pub struct Entry {
 pub struct Directory {
     projects: BTreeMap<Arc<str>, BTreeMap<Day, Entry>>,
 }
+
+/// An owner with its department, and the cost centre.
+type Placed = (Arc<Owner>, Arc<str>);
 
 /// The day of a date.
 pub fn day(date: Date) -> Option<Day> {
@@ -117,16 +121,28 @@ impl Directory {
     /// [`Directory::changes`].
     pub fn apply(&self, facts: &mut Facts, period: &Period) {
         let mut days: HashMap<i64, Option<Day>> = HashMap::new();
+        let mut found: HashMap<(Arc<Owner>, Option<Day>), Option<Placed>> = HashMap::new();
+        let mut find = |owner: &Arc<Owner>, from: i64| {
+            let at = *days.entry(from).or_insert_with(|| local_day(from, &period.zone));
+            let of = || {
+                let entry = self.at(&owner.project, at?)?;
+                let department =
+                    if owner.department.is_empty() { entry.department.as_ref() } else { owner.department.as_str() };
+                // The cost centre is the department's that the directory names, not another's.
+                let cost_centre = if department == &*entry.department { entry.cost_centre.as_ref() } else { "" };
+                let owner = Owner { department: department.to_owned(), ..Owner::clone(owner) };
+                Some((Arc::new(owner), Arc::from(cost_centre)))
+            };
+            found.entry((Arc::clone(owner), at)).or_insert_with(of).clone()
+        };
         for fact in facts.facts.iter_mut().filter(|fact| fact.kind == OwnerKind::Workload) {
-            if !fact.owner.department.is_empty() || fact.owner.project.is_empty() {
-                continue;
+            if let Some((owner, cost_centre)) = find(&fact.owner, fact.from) {
+                (fact.owner, fact.cost_centre) = (owner, cost_centre);
             }
-            let at = *days.entry(fact.since).or_insert_with(|| {
-                let instant = Timestamp::from_millisecond(fact.since).ok()?;
-                day(instant.to_zoned_datetime(period.zone.clone()).date())
-            });
-            if let Some(entry) = at.and_then(|day| self.at(&fact.owner.project, day)) {
-                fact.owner = Arc::new(Owner { department: entry.department.to_string(), ..Owner::clone(&fact.owner) });
+        }
+        for fact in &mut facts.other {
+            if let Some((owner, cost_centre)) = find(&fact.owner, fact.from) {
+                (fact.owner, fact.cost_centre) = (owner, cost_centre);
             }
         }
         facts.directory = Some(self.id());

@@ -1,12 +1,11 @@
 //! What a file may say, and what holds on which day.
 
 use jiff::tz::TimeZone;
-use num_bigint::BigInt;
 use proptest::prelude::*;
 
 use super::file::{parse, read_day};
 use super::*;
-use crate::bill::rate::Fact;
+use crate::bill::facts::Fact;
 
 const FILE: &str = "\u{feff}valid_from,project,department,cost_centre,valid_to\r\n\
     2026-10-16,vision,search,4712,\r\n\r\n\
@@ -141,10 +140,9 @@ fn what_an_owner_says_itself_and_what_is_nobodys_stays() {
     let fact = |kind, department: &str, project: &str, since| Fact {
         kind,
         owner: Arc::new(Owner { department: department.into(), project: project.into(), ..Owner::of_kind(kind) }),
-        gpu_model: String::new(),
-        partition: false,
-        since,
-        units: BigInt::from(1),
+        from: since,
+        allocated: 1,
+        ..Fact::default()
     };
     let work = OwnerKind::Workload;
     let all = vec![

@@ -19,7 +19,7 @@ use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::PriceBook;
+use super::{PriceBook, Rate};
 use crate::bill::{decimal, period};
 
 /// Why a price book was refused.
@@ -89,10 +89,11 @@ fn book(text: &str) -> Result<PriceBook, Fault> {
         Some((name, at)) => period::zone(name).map_err(|error| (at, error.to_string()))?,
         None => TimeZone::UTC,
     };
+    let zone_name = zone.iana_name().unwrap_or("UTC").to_owned();
     let rates = top.get("rate").ok_or_else(|| (0, "rate: missing, expected at least one [[rate]]".to_owned()))?;
     let expected = || (rates.span().start, "rate: expected tables, each under [[rate]]".to_owned());
     let list = rates.get_ref().as_array().filter(|list| !list.is_empty()).ok_or_else(expected)?;
-    let mut book = PriceBook::new(currency.0);
+    let mut book = PriceBook { time_zone: zone_name, ..PriceBook::new(currency.0) };
     let mut lines: BTreeMap<(String, u32), usize> = BTreeMap::new();
     for item in list.iter() {
         let table = item.get_ref().as_table().ok_or_else(expected)?;
@@ -103,8 +104,9 @@ fn book(text: &str) -> Result<PriceBook, Fault> {
                 format!("rate: a second one of {gpu_model:?} from the same instant; the first is on line {first}");
             return Err((at, message));
         }
-        book.add(gpu_model, valid_from, hourly);
+        book.rates.push(Rate::named(&gpu_model, valid_from, hourly));
     }
+    book.rates.sort_by(|a, b| a.key().cmp(&b.key()));
     Ok(book)
 }
 
@@ -212,10 +214,11 @@ hourly = "1"
     #[test]
     fn a_book_is_read() {
         let book = parse("p.toml", BOOK).unwrap();
-        let rates: Vec<_> = book.rates().collect();
+        let of = |rate: &Rate| (rate.gpu_model.clone(), rate.valid_from, rate.hourly);
+        let rates: Vec<_> = book.rates.iter().map(of).collect();
         let one = decimal::ONE;
         // Midnight of Berlin is 22:00 of the day before in UTC.
-        assert_eq!(rates, [("*", 0, one), ("NVIDIA H100 80GB HBM3", 1_790_805_600, one * 5 / 2)]);
+        assert_eq!(rates, [("*".into(), 0, one), ("NVIDIA H100 80GB HBM3".into(), 1_790_805_600, one * 5 / 2)]);
         assert_eq!(book.currency, "EUR");
     }
 

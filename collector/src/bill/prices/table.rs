@@ -3,7 +3,7 @@
 use contador_schemas::rows::Price;
 use jiff::Timestamp;
 
-use super::PriceBook;
+use super::{PriceBook, Rate};
 use crate::bill::StoreError;
 use crate::bill::import::write::insert;
 use crate::store::Store;
@@ -14,15 +14,18 @@ use crate::store::Store;
 /// [`StoreError`].
 pub async fn load(store: &Store, book: &PriceBook) -> Result<(), StoreError> {
     let (id, loaded_at) = (book.id(), Timestamp::now().as_millisecond());
-    let row = |(gpu_model, valid_from, rate): (&str, u32, i128)| Price {
+    let row = |rate: &Rate| Price {
         book: id.clone(),
-        gpu_model: gpu_model.to_owned(),
-        valid_from,
-        rate,
+        gpu_model: rate
+            .mig_profile
+            .as_ref()
+            .map_or_else(|| rate.gpu_model.clone(), |profile| format!("{} MIG {profile}", rate.gpu_model)),
+        valid_from: rate.valid_from,
+        rate: rate.hourly,
         currency: book.currency.clone(),
         loaded_at,
     };
-    let rows: Vec<Price> = book.rates().map(row).collect();
+    let rows: Vec<Price> = book.rates.iter().map(row).collect();
     insert(store, rows.into_iter()).await.map_err(StoreError::doing("store the price book"))
 }
 
@@ -37,8 +40,7 @@ pub async fn current(store: &Store) -> Result<Option<PriceBook>, StoreError> {
         store.client.query(sql).fetch_all().await.map_err(StoreError::doing("read the price book"))?;
     let Some(first) = rows.first() else { return Ok(None) };
     let mut book = PriceBook::new(first.currency.clone());
-    for row in &rows {
-        book.add(row.gpu_model.clone(), row.valid_from, row.rate);
-    }
+    book.rates.extend(rows.iter().map(|row| Rate::named(&row.gpu_model, row.valid_from, row.rate)));
+    book.rates.sort_by(|a, b| a.key().cmp(&b.key()));
     Ok(Some(book))
 }

@@ -12,16 +12,16 @@ impl Report {
     pub fn to_csv(&self) -> Result<String, csv::Error> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(HEADER)?;
-        for line in &self.groups {
-            let amounts = &line.amounts;
+        for group in &self.groups {
+            let amounts = &group.amounts;
             writer.write_record([
-                self.key(line).as_str(),
-                line.kind.as_str(),
+                self.key(group).as_str(),
+                group.kind.as_str(),
                 &amounts.gpu_hours.to_string(),
                 &amounts.unpriced.to_string(),
                 &amounts.cost.to_string(),
-                self.prices.currency(),
-                if self.facts.simulated { "true" } else { "false" },
+                &self.statement.book.currency,
+                if self.statement.made.simulated { "true" } else { "false" },
             ])?;
         }
         let bytes = writer.into_inner().map_err(|error| error.into_error())?;

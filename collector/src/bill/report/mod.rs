@@ -1,119 +1,53 @@
-//! `contador report`: rated facts to a bill whose lines add up, as JSON, CSV or a table.
+//! `contador report`: a view of a statement, as JSON, CSV or a table.
 //!
-//! [`total`] rounds the exact sums once and apportions them, always over the whole fleet and always the same way: the total
-//! to payers (departments, and what no workload held), each payer's amount to its lines. Only then is the view cut down to a
-//! department, so that its lines are the same in every view. [`json`], [`csv`] and [`table`] show the result.
+//! A [`dimension`] groups the statement's lines, which are rounded already, after a filter has left out what is not asked for. So every
+//! view sums to its part of the whole. [`json`], [`csv`] and [`table`] show the result.
 
 pub mod csv;
+pub mod dimension;
 pub mod json;
 pub mod table;
-pub mod total;
 
 #[cfg(test)]
 mod tests;
 
-use thiserror::Error;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use super::StoreError;
-use super::decimal::Millionths;
-use super::directory;
-use super::facts::{self, Facts};
-use super::period::Period;
-use super::prices::{self, Prices};
-use super::rate::{self, Dimension, Exact};
-use crate::store::Store;
 use contador_schemas::owner::OwnerKind;
-use total::Amounts;
 
-/// What a bill is asked for.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The period.
-    pub period: Period,
-    /// What to price with; without, the book in the store.
-    pub prices: Option<Prices>,
-    /// What to group by.
-    pub by: Dimension,
-    /// Only this department's lines.
-    pub department: Option<String>,
-}
+use super::decimal::Millionths;
+use super::rate::Key;
+use super::settle::Amounts;
+use super::statement::Statement;
+pub use dimension::Dimension;
 
-/// Why there is no bill.
-#[derive(Debug, Error)]
-pub enum ReportError {
-    /// There is nothing to price with.
-    #[error("no prices: load a price book with contador prices load FILE, or give --prices FILE or --flat-rate 1.00")]
-    NoPrices,
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// One line of a bill.
+/// One group of a view.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Line {
+pub struct Group {
     /// A workload's, or nobody's.
     pub kind: OwnerKind,
-    /// The department that pays; empty if it is unknown or nobody's.
-    pub department: String,
     /// Value of the dimension; empty if it is unknown or nobody's.
     pub value: String,
     /// What it comes to.
     pub amounts: Amounts,
 }
 
-/// A bill.
+/// A view of a statement.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What it was asked for.
-    pub options: Options,
-    /// What it was priced with.
-    pub prices: Prices,
-    /// The lines of this view, by kind, then by falling cost; those of one value and kind are one.
-    pub groups: Vec<Line>,
+    /// Of which.
+    pub statement: Statement,
+    /// What it is grouped by.
+    pub by: Dimension,
+    /// Only this department's lines.
+    pub department: Option<String>,
+    /// By kind, then by falling cost; those of one value and kind are one.
+    pub groups: Vec<Group>,
     /// What the groups sum to.
     pub total: Amounts,
-    /// The same before anything was rounded.
-    pub exact: Exact,
     /// What the whole fleet comes to: the same as `total` if nothing is filtered.
     pub fleet: Amounts,
-    /// GPU-hours of the whole fleet that have no price, by model.
-    pub unpriced: Vec<(String, Millionths)>,
-    /// What it was made of.
-    pub facts: Facts,
-}
-
-/// Makes the bill of a period from what the store holds.
-///
-/// # Errors
-/// [`ReportError`].
-pub async fn build(store: &Store, options: Options) -> Result<Report, ReportError> {
-    let prices = match options.prices.clone() {
-        Some(prices) => prices,
-        None => Prices::Book(prices::table::current(store).await?.ok_or(ReportError::NoPrices)?),
-    };
-    let directory = directory::table::current(store).await?;
-    let period = &options.period;
-    let mut cuts = prices.changes(period.from, period.to);
-    cuts.extend(directory.iter().flat_map(|directory| directory.changes(period)));
-    cuts.sort_unstable();
-    cuts.dedup();
-    let mut facts = facts::fetch(store, period, &cuts).await?;
-    if let Some(directory) = &directory {
-        directory.apply(&mut facts, period);
-    }
-    Ok(of_facts(facts, prices, options))
-}
-
-/// Makes the bill of given facts, which must be cut where `prices` change. Their owners have the departments that pay.
-pub fn of_facts(facts: Facts, prices: Prices, options: Options) -> Report {
-    let rated = rate::rate(&facts.facts, &prices, options.by);
-    let (fleet, lines) = total::lines(&rated);
-    let unpriced = total::unpriced(&rated, &fleet);
-    let exact = total::exact(&rated, options.department.as_deref());
-    let groups = total::view(lines, options.department.as_deref());
-    let total = groups.iter().map(|line| &line.amounts).sum();
-    Report { options, prices, groups, total, exact, fleet, unpriced, facts }
 }
 
 /// A value as it is shown: `(none)` if it is unknown, in quotes if it could be taken for what is in parentheses.
@@ -128,6 +62,24 @@ pub fn named(value: &str) -> String {
 }
 
 impl Report {
+    /// The view of a statement by a dimension, of one department or of all.
+    pub fn new(statement: Statement, by: Dimension, department: Option<String>) -> Self {
+        let mut groups: BTreeMap<(OwnerKind, String), Amounts> = BTreeMap::new();
+        let is_shown = |key: &Key| is_shown(key, department.as_deref());
+        for line in statement.lines.iter().filter(|line| is_shown(&line.key)) {
+            *groups.entry((line.key.payer.kind, by.of(&line.key).into_owned())).or_default() += &line.amounts;
+        }
+        let group = |((kind, value), amounts)| Group { kind, value, amounts };
+        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+        match by {
+            Dimension::Day => {}
+            _ => groups.sort_by_key(|group| (group.kind, Reverse(group.amounts.cost.clone()))),
+        }
+        let total = groups.iter().map(|group| &group.amounts).sum();
+        let fleet = statement.total();
+        Self { statement, by, department, groups, total, fleet }
+    }
+
     /// Sum of the groups of workloads.
     pub fn allocated(&self) -> Amounts {
         self.of_kinds(|kind| kind == OwnerKind::Workload)
@@ -139,50 +91,64 @@ impl Report {
     }
 
     fn of_kinds(&self, wanted: impl Fn(OwnerKind) -> bool) -> Amounts {
-        self.groups.iter().filter(|line| wanted(line.kind)).map(|line| &line.amounts).sum()
+        self.groups.iter().filter(|group| wanted(group.kind)).map(|group| &group.amounts).sum()
     }
 
     /// The total less all groups: always nothing, and computed to be shown.
     pub fn difference(&self) -> Millionths {
-        let groups: Millionths = self.groups.iter().map(|line| &line.amounts.cost).sum();
+        let groups: Millionths = self.groups.iter().map(|group| &group.amounts.cost).sum();
         Millionths(&self.total.cost.0 - groups.0)
     }
 
-    /// What a line is called: its value, or who else it is for, in parentheses.
-    pub fn key(&self, line: &Line) -> String {
-        let value = named(&line.value);
-        match line.kind {
+    /// Whether a line of the statement is in this view.
+    pub fn shows(&self, key: &Key) -> bool {
+        is_shown(key, self.department.as_deref())
+    }
+
+    /// What a group is called: its value, or who else it is for, in parentheses.
+    pub fn key(&self, group: &Group) -> String {
+        let value = named(&group.value);
+        match group.kind {
             OwnerKind::Workload => value,
-            kind if self.options.by == Dimension::GpuModel => format!("({}) {value}", kind.as_str()),
+            kind if self.by.is_of_devices() => format!("({}) {value}", kind.as_str()),
             kind => format!("({})", kind.as_str()),
         }
     }
 
     /// What a reader must know before trusting the numbers.
     pub fn notes(&self) -> Vec<String> {
+        let made = &self.statement.made;
         let mut notes = Vec::new();
-        if self.facts.simulated {
+        if made.simulated {
             notes.push("contains simulated data: part of it was generated, not measured".to_owned());
         }
-        if self.facts.facts.is_empty() {
+        if self.statement.lines.is_empty() {
             notes.push("nothing was metered or imported in this period".to_owned());
         }
-        for (model, hours) in &self.unpriced {
-            let model = named(model);
-            notes.push(format!("unpriced: {hours} GPU-hours of {model} have no price and are not in the total"));
+        for (what, hours) in &self.statement.unpriced {
+            let what = named(what);
+            notes.push(format!("unpriced: {hours} GPU-hours of {what} have no price and are not in the total"));
         }
-        if self.facts.unknown_owners > 0 {
-            notes.push(format!("{} owners have no entry in the table owners", self.facts.unknown_owners));
+        if made.unknown_owners > 0 {
+            notes.push(format!("{} owners have no entry in the table owners", made.unknown_owners));
         }
-        if self.facts.metered_too > 0 {
-            let count = self.facts.metered_too;
+        if made.metered_too > 0 {
+            let count = made.metered_too;
             notes.push(format!("{count} imported allocations are of devices that were metered too: both are counted"));
         }
-        if let Some(department) = &self.options.department
+        if !made.over_allocated.is_zero() {
+            let hours = &made.over_allocated;
+            notes.push(format!("over-allocated: imports claim {hours} GPU-hours over the whole of their devices"));
+        }
+        if let Some(department) = &self.department
             && self.groups.is_empty()
         {
             notes.push(format!("department {department:?} has nothing in this period"));
         }
         notes
     }
+}
+
+fn is_shown(key: &Key, department: Option<&str>) -> bool {
+    department.is_none_or(|only| key.payer.kind == OwnerKind::Workload && *key.payer.department == *only)
 }

@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width};
 
 use super::Report;
-use super::total::Amounts;
+use crate::bill::settle::Amounts;
 
 /// Narrowest table, columns.
 const NARROWEST: u16 = 60;
@@ -13,7 +13,7 @@ const RULE: LineStyle = LineStyle::none().fill('─').junction('─');
 impl Report {
     /// The bill as text of at most `width` columns: what it is, its groups, its total, and what to know about it.
     pub fn to_table(&self, width: u16) -> String {
-        let (period, facts) = (&self.options.period, &self.facts);
+        let (period, made) = (&self.statement.period, &self.statement.made);
         let mut out = String::new();
         let mut say = |name: &str, value: &str| out.push_str(&format!("{name:<9}{value}\n"));
         if let Some(month) = &period.month {
@@ -21,9 +21,9 @@ impl Report {
         }
         say("from", &period.local(period.from));
         say("to", &format!("{} ({})", period.local(period.to), period.zone_name()));
-        say("prices", &format!("{}, in {}", self.prices.describe(), self.prices.currency()));
-        say("facts", &format!("{} imported allocations, {} ledger rows", facts.allocations, facts.ledger_rows));
-        if let Some(department) = &self.options.department {
+        say("prices", &format!("{}, in {}", self.statement.book.describe(), self.statement.book.currency));
+        say("facts", &format!("{} imported allocations, {} ledger rows", made.allocations, made.ledger_rows));
+        if let Some(department) = &self.department {
             say("only", &format!("department {department}"));
         }
         out.push('\n');
@@ -42,13 +42,13 @@ impl Report {
         let mut table = Table::new();
         table.load_style(TableStyle::new().header_separator(RULE));
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        table.set_header([self.options.by.as_str(), "GPU-hours", &format!("cost, {}", self.prices.currency())]);
-        for line in &self.groups {
-            let mut key = self.key(line);
-            if !line.amounts.unpriced.is_zero() {
-                key.push_str(&format!(" [{} h unpriced]", line.amounts.unpriced.grouped()));
+        table.set_header([self.by.as_str(), "GPU-hours", &format!("cost, {}", self.statement.book.currency)]);
+        for group in &self.groups {
+            let mut key = self.key(group);
+            if !group.amounts.unpriced.is_zero() {
+                key.push_str(&format!(" [{} h unpriced]", group.amounts.unpriced.grouped()));
             }
-            table.add_row(row(&key, &line.amounts));
+            table.add_row(row(&key, &group.amounts));
         }
         let totals = self.totals();
         for (name, amounts) in &totals {
@@ -73,7 +73,7 @@ impl Report {
             totals.push(("not allocated", unallocated));
         }
         totals.push(("total", self.total.clone()));
-        if self.options.department.is_some() {
+        if self.department.is_some() {
             totals.push(("whole fleet", self.fleet.clone()));
         }
         totals

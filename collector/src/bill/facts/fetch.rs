@@ -1,66 +1,54 @@
-//! What the store knows of a period: who held how much of which GPU model, imported and metered.
-//!
-//! ClickHouse clips, cuts and sums, all in whole numbers: an imported allocation counts with the part of it that lies in the
-//! period, which is never negative; a ledger row counts where its minute starts. Where a price changes inside the period,
-//! facts are cut there. Rows that a merge has not replaced yet are not seen (`FINAL`).
+//! Asks ClickHouse for facts, which clips, cuts and sums, all in whole numbers: an imported allocation counts with the part of it
+//! that lies in the period, which is never negative; a ledger row counts where its minute starts. Rows that a merge has not
+//! replaced yet are not seen (`FINAL`).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use clickhouse::Row;
 use contador_schemas::owner::{Owner, OwnerKind};
 use contador_schemas::rows::OwnerRow;
-use num_bigint::BigInt;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::StoreError;
-use super::decimal::ONE;
-use super::period::Period;
-use super::rate::Fact;
+use super::{Device, Fact, Facts, Grain};
+use crate::bill::StoreError;
+use crate::bill::decimal::ONE;
+use crate::bill::period::Period;
 use crate::store::Store;
 
 /// Owners asked for at once, and the longest query that ClickHouse may then be sent: an id takes 39 bytes of it.
 const OWNERS_A_QUERY: usize = 50_000;
 const QUERY_BYTES: &str = "4194304";
 
-/// The facts of a period.
-#[derive(Clone, Debug, Default)]
-pub struct Facts {
-    /// In no particular order.
-    pub facts: Vec<Fact>,
-    /// Imported allocations that touch the period.
-    pub allocations: u64,
-    /// Ledger rows in the period.
-    pub ledger_rows: u64,
-    /// Whether some of them were generated, not measured.
-    pub simulated: bool,
-    /// Owner ids that the store has no meaning for.
-    pub unknown_owners: usize,
-    /// Imported allocations of a device that was metered in the period too: both are counted.
-    pub metered_too: u64,
-    /// Id of the directory that departments are from, where the owners have none themselves.
-    pub directory: Option<String>,
-}
-
 #[derive(Deserialize, Row)]
 struct SumRow {
     kind: String,
     #[serde(with = "clickhouse::serde::uuid")]
     owner: Uuid,
+    device: String,
+    node: String,
     gpu_model: String,
     mig_profile: String,
     since: i64,
-    units: String,
+    is_fraction: bool,
+    held: i64,
+    allocated: i128,
+    unknown: i128,
+    busy: i128,
+    greater: i128,
+    memory_mib_ms: i128,
+    energy_mj: i128,
     rows: u64,
     simulated: bool,
 }
 
-/// Asks for the facts of a period, cut at these instants (Unix milliseconds, inside the period, in order).
+/// Asks for the facts of a period, cut as the grain says.
 ///
 /// # Errors
 /// [`StoreError`].
-pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts, StoreError> {
+pub async fn fetch(store: &Store, period: &Period, grain: &Grain) -> Result<Facts, StoreError> {
+    let cuts = &grain.cuts;
     let imported: Vec<SumRow> = store
         .client
         .query(&allocations_sql(period, cuts))
@@ -78,17 +66,39 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
     let workloads = imported.iter().chain(&metered).filter(|row| row.kind == OwnerKind::Workload.as_str());
     let names = owners(store, workloads.map(|row| row.owner).collect()).await?;
     let mut unknown = HashSet::new();
-    for row in imported.into_iter().chain(metered) {
-        let units: BigInt = row.units.parse().unwrap_or_default();
+    let ends: BTreeMap<i64, i64> = {
+        let starts = std::iter::once(period.from).chain(cuts.iter().copied());
+        starts.zip(cuts.iter().copied().chain(std::iter::once(period.to))).collect()
+    };
+    let imported = imported.into_iter().map(|row| (row, true));
+    for (row, imported) in imported.chain(metered.into_iter().map(|row| (row, false))) {
         // A kind that this version does not know is still somebody's time: it is shown, not dropped.
         let kind = OwnerKind::parse(&row.kind).unwrap_or(OwnerKind::Unattributed);
-        let partition = !row.mig_profile.is_empty();
-        let gpu_model = model(row.gpu_model, &row.mig_profile);
         let owner = names.get(&row.owner).cloned().unwrap_or_else(|| Arc::new(Owner::of_kind(kind)));
         if kind == OwnerKind::Workload && !names.contains_key(&row.owner) {
             unknown.insert(row.owner);
         }
-        facts.facts.push(Fact { kind, owner, gpu_model, partition, since: row.since, units });
+        facts.facts.push(Fact {
+            kind,
+            owner,
+            cost_centre: "".into(),
+            device: Arc::new(device(row.device, row.node, &row.gpu_model, row.mig_profile)),
+            from: row.since,
+            to: ends.get(&row.since).copied().unwrap_or(period.to),
+            imported,
+            simulated: row.simulated,
+            fraction: row.is_fraction,
+            held: row.held,
+            allocated: row.allocated,
+            unknown: row.unknown,
+            busy: row.busy,
+            greater: row.greater,
+            instance: 0,
+            memory_mib_ms: row.memory_mib_ms,
+            energy_mj: row.energy_mj,
+            session: None,
+            rows: row.rows,
+        });
     }
     facts.unknown_owners = unknown.len();
     if facts.allocations > 0 && facts.ledger_rows > 0 {
@@ -97,12 +107,14 @@ pub async fn fetch(store: &Store, period: &Period, cuts: &[i64]) -> Result<Facts
     Ok(facts)
 }
 
-/// What a price book calls a device: its model, and a MIG instance by its profile, which the driver's name of it has already.
-fn model(gpu_model: String, mig_profile: &str) -> String {
-    match mig_profile {
-        profile if gpu_model.ends_with(profile) => gpu_model,
-        profile => format!("{gpu_model} {profile}"),
-    }
+/// A device; the driver's name of a MIG instance is that of its GPU, `MIG`, and its profile. An import may name one so, too.
+fn device(id: String, node: String, gpu_model: &str, mig_profile: String) -> Device {
+    let mig_profile = mig_profile.strip_prefix("MIG ").map_or(mig_profile.clone(), str::to_owned);
+    let (gpu_model, mig_profile) = match gpu_model.rsplit_once(" MIG ") {
+        Some((model, profile)) if mig_profile.is_empty() || mig_profile == profile => (model, profile.to_owned()),
+        _ => (gpu_model, mig_profile),
+    };
+    Device { id, node, gpu_model: gpu_model.to_owned(), mig_profile }
 }
 
 /// Whole numbers as a ClickHouse array. As text they take little of a query, however many they are.
@@ -125,13 +137,16 @@ fn spans(period: &Period, cuts: &[i64]) -> String {
 fn allocations_sql(period: &Period, cuts: &[i64]) -> String {
     let (from, spans, touches) = (period.from, spans(period, cuts), touches(period));
     format!(
-        "SELECT 'workload' AS kind, owner, toString(gpu_model) AS gpu_model, '' AS mig_profile, \
-            span.1 AS since, \
-            toString(sum(toInt256(until - start_ms) * gpus * toInt256(toDecimal256(fraction, 12) * {ONE}))) AS units, \
+        "SELECT 'workload' AS kind, owner, device, toString(node) AS node, toString(gpu_model) AS gpu_model, '' AS mig_profile, \
+            span.1 AS since, fraction < 1 AS is_fraction, \
+            sum(until - start_ms) AS held, \
+            sum(toInt128(until - start_ms) * gpus * toInt128(toDecimal128(fraction, 12) * {ONE})) AS allocated, \
+            allocated AS unknown, toInt128(0) AS busy, allocated AS greater, \
+            toInt128(0) AS memory_mib_ms, toInt128(0) AS energy_mj, \
             countIf(greatest(begins, toInt64({from})) = start_ms) AS rows, \
             toBool(max(simulated)) AS simulated \
          FROM ( \
-            SELECT owner, gpu_model, gpus, fraction, simulated, span, \
+            SELECT owner, device, node, gpu_model, gpus, fraction, simulated, span, \
                 toUnixTimestamp64Milli(start) AS begins, \
                 greatest(begins, span.1) AS start_ms, \
                 least(toUnixTimestamp64Milli(`end`), span.2) AS until \
@@ -140,7 +155,7 @@ fn allocations_sql(period: &Period, cuts: &[i64]) -> String {
             WHERE {touches} \
          ) \
          WHERE until > start_ms \
-         GROUP BY owner, gpu_model, since \
+         GROUP BY owner, device, node, gpu_model, is_fraction, since \
          SETTINGS do_not_merge_across_partitions_select_final = 1"
     )
 }
@@ -149,18 +164,22 @@ fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
     let in_minutes = in_minutes(period);
     let since = format!("roundDown(toInt64(toUnixTimestamp(minute)) * 1000, {})", starts(period, cuts));
     format!(
-        "SELECT kind, owner, model AS gpu_model, mig_profile, since, \
-            toString(sum(toInt256(ms)) * toInt256({ONE})) AS units, sum(n) AS rows, toBool(max(simulated)) AS simulated \
+        "SELECT kind, owner, device, node, model AS gpu_model, mig_profile, since, false AS is_fraction, held, \
+            toInt128(share) * {ONE} AS allocated, toInt128(unknown_ms) * {ONE} AS unknown, toInt128(busy_sum) * {ONE} AS busy, \
+            toInt128(more) * {ONE} AS greater, toInt128(memory) AS memory_mib_ms, toInt128(energy) AS energy_mj, \
+            n AS rows, is_simulated AS simulated \
          FROM ( \
-            SELECT toString(kind) AS kind, owner, toString(device) AS device, {since} AS since, sum(share_ms) AS ms, \
-                count() AS n, max(simulated) AS simulated \
+            SELECT toString(kind) AS kind, owner, toString(device) AS device, toString(max(node)) AS node, {since} AS since, \
+                toInt64(sum(held_ms)) AS held, sum(share_ms) AS share, sum(busy_ms) AS busy_sum, \
+                sumIf(share_ms, busy_ms = 0 AND idle_ms = 0) AS unknown_ms, \
+                sum(if(busy_ms = 0 AND idle_ms = 0, share_ms, greatest(share_ms, busy_ms))) AS more, \
+                sum(memory_mib_ms) AS memory, sum(energy_mj) AS energy, count() AS n, toBool(max(simulated)) AS is_simulated \
             FROM ledger FINAL \
             WHERE {in_minutes} \
             GROUP BY kind, owner, device, since \
          ) AS held LEFT JOIN ( \
             SELECT id, anyLast(model) AS model, anyLast(mig_profile) AS mig_profile FROM devices GROUP BY id \
          ) AS what ON held.device = what.id \
-         GROUP BY kind, owner, model, mig_profile, since \
          SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 0"
     )
 }
@@ -233,13 +252,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_is_called_by_its_profile_once() {
-        for (gpu_model, profile, called) in [
-            ("NVIDIA L4", "", "NVIDIA L4"),
-            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "1g.10gb", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"),
-            ("A100", "1g.10gb", "A100 1g.10gb"),
+    fn a_partition_is_called_by_its_gpu_and_its_profile() {
+        for (gpu_model, profile, of, called) in [
+            ("NVIDIA L4", "", "NVIDIA L4", ""),
+            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "1g.10gb", "NVIDIA H100 80GB HBM3", "1g.10gb"),
+            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "", "NVIDIA H100 80GB HBM3", "1g.10gb"),
+            ("A100", "1g.10gb", "A100", "1g.10gb"),
         ] {
-            assert_eq!(model(gpu_model.to_owned(), profile), called);
+            let device = device(String::new(), String::new(), gpu_model, profile.to_owned());
+            assert_eq!((device.gpu_model.as_str(), device.mig_profile.as_str()), (of, called));
         }
     }
 }

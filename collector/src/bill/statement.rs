@@ -1,0 +1,158 @@
+//! The bill of a period, whole: its lines, and what they were made of. Every report is a view of one.
+
+use num_rational::BigRational;
+use num_traits::Zero;
+use thiserror::Error;
+
+use super::StoreError;
+use super::apportion::{apportion, round, sum};
+use super::commitments::{Agreements, Slot};
+use super::decimal::Millionths;
+use super::directory;
+use super::facts::{self, Facts, Grain};
+use super::period::Period;
+use super::prices::{self, ANY, PriceBook};
+use super::rate::{self, Rated, Terms};
+use super::settle::{Amounts, Line, settle};
+use crate::store::Store;
+
+/// Why there is no bill.
+#[derive(Debug, Error)]
+pub enum BillError {
+    /// There is nothing to price with.
+    #[error("no prices: load a price book with contador prices load FILE, or give --prices FILE or --flat-rate 1.00")]
+    NoPrices,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a bill was made of.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Made {
+    /// Imported allocations that touch the period.
+    pub allocations: u64,
+    /// Ledger rows in the period.
+    pub ledger_rows: u64,
+    /// Whether part of it was generated, not measured.
+    pub simulated: bool,
+    /// Owner ids that the store has no meaning for.
+    pub unknown_owners: usize,
+    /// Imported allocations of a device that was metered in the period too: both are counted.
+    pub metered_too: u64,
+    /// GPU-hours that imports claim over the whole of a device. They are charged.
+    pub over_allocated: Millionths,
+    /// Unmetered GPU-hours that were given to whom the device belonged to before and after.
+    pub gaps_given: Millionths,
+    /// Id of the directory that departments are from, where the owners have none themselves.
+    pub directory: Option<String>,
+}
+
+/// The bill of a period.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// The period.
+    pub period: Period,
+    /// What it was priced with.
+    pub book: PriceBook,
+    /// Commitments and budgets.
+    pub agreements: Agreements,
+    /// In the order of their keys.
+    pub lines: Vec<Line>,
+    /// What has no price: GPU-hours by model, and GiB or GiB-months by class. They are in no sum.
+    pub unpriced: Vec<(String, Millionths)>,
+    /// What was rated, before anything was rounded.
+    pub rated: Rated,
+    /// What it was made of.
+    pub made: Made,
+}
+
+/// Makes the bill of a period from what the store holds; `book` is used instead of the one in the store.
+///
+/// # Errors
+/// [`BillError`].
+pub async fn build(store: &Store, period: &Period, book: Option<PriceBook>) -> Result<Statement, BillError> {
+    let book = match book {
+        Some(book) => book,
+        None => prices::table::current(store).await?.ok_or(BillError::NoPrices)?,
+    };
+    let directory = directory::table::current(store).await?;
+    let agreements = Agreements::default();
+    let mut grain = grain(&book, &agreements, period);
+    grain.cut(directory.iter().flat_map(|directory| directory.changes(period)));
+    let mut facts = facts::fetch(store, period, &grain).await?;
+    if let Some(directory) = &directory {
+        directory.apply(&mut facts, period);
+    }
+    Ok(of_facts(&facts, period, book, agreements))
+}
+
+/// Where facts have to be cut for a book and for agreements.
+pub fn grain(book: &PriceBook, agreements: &Agreements, period: &Period) -> Grain {
+    let mut grain = Grain {
+        gaps_to_last_owner: book.policy.gaps_to_last_owner,
+        split_over_allocation: book.policy.split_over_allocation,
+        ..Grain::default()
+    };
+    for rate in book.rates.iter().filter(|rate| rate.is_by_session()) {
+        grain.all_by_session |= rate.gpu_model == ANY;
+        grain.by_session.insert(rate.gpu_model.clone());
+    }
+    let mut ends = book.changes(period.from, period.to);
+    for commitment in &agreements.commitments {
+        let slots = if commitment.slot == Slot::Hour { &mut grain.by_hour } else { &mut grain.by_minute };
+        slots.insert(commitment.gpu_model.clone());
+        ends.extend([Some(commitment.from), commitment.to].into_iter().flatten().map(|at| i64::from(at) * 1_000));
+    }
+    grain.cut(ends.into_iter().chain(period.midnights()).filter(|at| period.from < *at && *at < period.to));
+    grain
+}
+
+/// Makes the bill of given facts, which must be cut as [`grain`] says. Their owners have the departments that pay.
+pub fn of_facts(facts: &Facts, period: &Period, book: PriceBook, agreements: Agreements) -> Statement {
+    let rated = rate::rate(facts, &Terms { period, book: &book, agreements: &agreements });
+    let lines = settle(&rated, book.decimals);
+    let hours =
+        |units: i128| Millionths(round(&rate::exact::Amount::new(units.into(), &rate::exact::hour()), 1_000_000));
+    let made = Made {
+        allocations: facts.allocations,
+        ledger_rows: facts.ledger_rows,
+        simulated: facts.simulated,
+        unknown_owners: facts.unknown_owners,
+        metered_too: facts.metered_too,
+        over_allocated: hours(facts.over_allocated),
+        gaps_given: hours(facts.gaps_given),
+        directory: facts.directory.clone(),
+    };
+    let unpriced = unpriced(&rated, &lines);
+    Statement { period: period.clone(), book, agreements, lines, unpriced, rated, made }
+}
+
+/// What has no price, by model: GPU-hours sum to those of the lines. Other items are rounded each.
+fn unpriced(rated: &Rated, lines: &[Line]) -> Vec<(String, Millionths)> {
+    let is_gpu = |name: &str| !(name.starts_with("storage ") || name.starts_with("network "));
+    let (gpus, others): (Vec<_>, Vec<_>) = rated.unpriced.iter().partition(|(name, _)| is_gpu(name));
+    let whole: Millionths = lines.iter().map(|line| &line.amounts.unpriced).sum();
+    let parts: Vec<_> = gpus.iter().map(|(_, amount)| *amount).collect();
+    let shares = apportion(&whole.0, &parts).into_iter().map(Millionths);
+    let mut unpriced: Vec<_> = gpus.iter().map(|(name, _)| (*name).clone()).zip(shares).collect();
+    unpriced.extend(others.into_iter().map(|(name, amount)| (name.clone(), Millionths(round(amount, 1_000_000)))));
+    unpriced
+}
+
+impl Statement {
+    /// What the whole fleet comes to.
+    pub fn total(&self) -> Amounts {
+        self.lines.iter().map(|line| &line.amounts).sum()
+    }
+
+    /// The exact cost and GPU-hours of the charges for which `wanted`, before anything was rounded.
+    pub fn exact(&self, wanted: impl Fn(&rate::Key) -> bool) -> (BigRational, BigRational) {
+        let of: Vec<_> = self.rated.charges.iter().filter(|(key, _)| wanted(key)).map(|(_, exact)| exact).collect();
+        if of.is_empty() {
+            return (BigRational::zero(), BigRational::zero());
+        }
+        let cost = sum(of.iter().map(|exact| &exact.cost)).reduced();
+        (cost, sum(of.iter().map(|exact| &exact.gpu_hours)).reduced())
+    }
+}
