@@ -2,8 +2,9 @@
 
 use clickhouse::Client;
 use contador_schemas::rows::{
-    Allocation, DeadLetter, Device, DirectoryEntry, Event, GpuSample, Latency, LatencyTotal, LedgerRow, Metric,
-    NodeSample, OwnerRow, Price, Served, StorageSample, Table,
+    Adjustment, Allocation, Audit, DeadLetter, Device, DirectoryEntry, Event, GpuSample, Invoice, InvoiceFact,
+    InvoiceInput, InvoiceLine, Latency, LatencyTotal, LedgerRow, Metric, NodeSample, OwnerRow, Price, Served,
+    StorageSample, Table,
 };
 use contador_tests::Engine;
 use uuid::Uuid;
@@ -107,6 +108,28 @@ async fn every_row_type_is_its_table() {
     let entry = DirectoryEntry { valid_to: Some(u16::MAX), department: text(), cost_centre: text(), ..entry };
     comes_back(&client, DirectoryEntry { entries: 1, loaded_at: millis, ..entry }).await;
     comes_back(&client, DeadLetter { id, ts: millis, target: text(), error: text(), row: "{}".to_owned() }).await;
+}
+
+#[tokio::test]
+async fn every_row_of_a_closed_month_is_its_table() {
+    let engine = Engine::start().unwrap();
+    let store = collector_support::store(engine.url(), "invoices");
+    contador::store::migrate::up(&store).await.unwrap();
+    let client = store.client;
+    let text = || "x".to_owned();
+    let pairs = || vec![("project".to_owned(), "vision".to_owned())];
+    let largest = 10_i128.pow(38) - 1;
+    let invoice = Invoice { number: 1, total: largest, corrected: pairs(), closed_at: 7, ..Invoice::default() };
+    comes_back(&client, Invoice { start_ms: -5, end_ms: i64::MAX, hash: text(), ..invoice }).await;
+    let line =
+        InvoiceLine { lines: text(), number: 3, owner: pairs(), unit_price: Some(-largest), ..Default::default() };
+    comes_back(&client, InvoiceLine { day: Some(u16::MAX), imported: true, effective: -1, cost: largest, ..line })
+        .await;
+    let fact = InvoiceFact { snapshot: text(), number: u32::MAX, owner: pairs(), held: i64::MAX, ..Default::default() };
+    comes_back(&client, InvoiceFact { allocated: i128::MAX, session_start: Some(-1), rows: u64::MAX, ..fact }).await;
+    comes_back(&client, InvoiceInput { kind: text(), id: text(), document: "{}\n\0é".to_owned() }).await;
+    comes_back(&client, Adjustment { id: text(), amount: -50_000_000, at: 7, ..Adjustment::default() }).await;
+    comes_back(&client, Audit { number: u64::MAX, at: 7, hash: text(), ..Audit::default() }).await;
 }
 
 #[tokio::test]

@@ -26,6 +26,12 @@ const SHARDING: &[(&str, &str)] = &[
     ("prices", "cityHash64(gpu_model)"),
     ("dead_letters", "cityHash64(id)"),
     ("directory", "cityHash64(project)"),
+    ("invoices", "cityHash64(number)"),
+    ("invoice_lines", "cityHash64(lines)"),
+    ("invoice_facts", "cityHash64(snapshot)"),
+    ("invoice_inputs", "cityHash64(id)"),
+    ("adjustments", "cityHash64(id)"),
+    ("audit", "cityHash64(number)"),
 ];
 
 /// The statements of `migration` on the cluster `cluster` for the database `database`; `None` when it is neither a plain

@@ -1,6 +1,6 @@
 //! The rows of the tables, field for field in the order of the columns. [`gpu`] and [`storage`] are what a
 //! node measured, [`device`] what a device is, [`latency`] what services answered, [`ledger`] who held what, [`money`] what
-//! is imported and priced, [`generic`] everything else. [`columns`] are found by their names.
+//! is imported and priced, [`invoice`] what was billed and done by hand, [`generic`] everything else. [`columns`] are found by their names.
 //!
 //! Times are whole numbers as ClickHouse keeps them: `DateTime` in Unix seconds, `DateTime64(3)` in milliseconds,
 //! `DateTime64(9)` in nanoseconds, all UTC.
@@ -9,6 +9,7 @@ mod columns;
 mod device;
 mod generic;
 mod gpu;
+mod invoice;
 mod latency;
 mod ledger;
 mod money;
@@ -18,6 +19,7 @@ pub use columns::{ByColumn, Column, Slot};
 pub use device::Device;
 pub use generic::{DeadLetter, Event, Metric};
 pub use gpu::GpuSample;
+pub use invoice::{AMOUNT_SCALE, Adjustment, Audit, Invoice, InvoiceFact, InvoiceInput, InvoiceLine};
 pub use latency::{Latency, LatencyTotal, Served};
 pub use ledger::{LedgerRow, OwnerRow};
 pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, DirectoryEntry, PRICE_SCALE, Price};
@@ -51,4 +53,10 @@ tables! {
     Price => "prices",
     DeadLetter => "dead_letters",
     DirectoryEntry => "directory",
+    Invoice => "invoices",
+    InvoiceLine => "invoice_lines",
+    InvoiceFact => "invoice_facts",
+    InvoiceInput => "invoice_inputs",
+    Adjustment => "adjustments",
+    Audit => "audit",
 }
