@@ -141,6 +141,14 @@ impl Period {
     }
 }
 
+/// An instant in UTC, RFC 3339 in seconds.
+pub fn utc(ms: i64) -> String {
+    match Timestamp::from_millisecond(ms) {
+        Ok(instant) => instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        Err(_) => ms.to_string(),
+    }
+}
+
 const DAY_MS: i64 = 86_400_000;
 
 /// The first instant of a date in the zone, in Unix milliseconds.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::import::opened;
 use super::{Failure, usage};
+use crate::bill::audit;
 use crate::bill::directory::{Day, Directory, Entry, date, file, table};
 use crate::store::StoreArgs;
 
@@ -75,7 +76,11 @@ fn load(path: &Path, dry_run: bool, store: &StoreArgs) -> Result<(), Failure> {
         return super::print(&format!("{name}: {what} can be loaded"));
     }
     let store = store.open()?;
-    super::runtime()?.block_on(table::load(&store, &directory))?;
+    super::runtime()?.block_on(async {
+        table::load(&store, &directory).await?;
+        audit::record(&store, "directory load", &name, &directory.id()).await?;
+        anyhow::Ok(())
+    })?;
     super::print(&format!("{name}: {what} is in force"))
 }
 

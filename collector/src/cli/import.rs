@@ -9,7 +9,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Failure;
-use crate::bill::import;
+use crate::bill::{audit, import};
 use crate::store::{Store, StoreArgs};
 
 /// Arguments of `contador import`.
@@ -58,6 +58,8 @@ async fn file(store: &Store, path: &Path, simulated: bool) -> anyhow::Result<()>
     let imported = import::allocations(store, &name, reader, simulated).await;
     bar.finish_and_clear();
     let imported = imported?;
+    let details = format!("{} allocations of {} owners", imported.allocations, imported.owners);
+    audit::record(store, "import", &name, &details).await.with_context(|| format!("{name} is imported"))?;
     let told = format!(
         "{name}: imported {} allocations of {} owners in {:.1} s",
         imported.allocations,

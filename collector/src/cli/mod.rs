@@ -1,5 +1,6 @@
 //! The command line: one file a command, each with its arguments and the call into the library.
 
+pub mod audit;
 pub mod clickhouse;
 pub mod demo;
 pub mod directory;
@@ -39,6 +40,8 @@ enum Command {
     P99(p99::Args),
     /// The bill of a month or of a period
     Report(report::Args),
+    /// Who did what to prices, imports and bills
+    Audit(audit::Args),
     /// Check, load and show price books
     Prices(prices::Args),
     /// Load and show which department a project belongs to, and from when
@@ -66,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(args),
         Command::P99(args) => p99::run(args),
         Command::Report(args) => report::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Prices(args) => prices::run(args),
         Command::Directory(args) => directory::run(args),
         Command::Import(args) => import::run(args),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::{Failure, usage};
-use crate::bill::decimal;
 use crate::bill::prices::{PriceBook, file, table};
+use crate::bill::{audit, decimal};
 use crate::store::StoreArgs;
 
 /// Arguments of `contador prices`.
@@ -44,7 +44,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Action::Check { file } => show(&read(&file)?),
         Action::Load { file, store } => {
             let (book, store) = (read(&file)?, store.open()?);
-            super::runtime()?.block_on(table::load(&store, &book))?;
+            super::runtime()?.block_on(async {
+                table::load(&store, &book).await?;
+                audit::record(&store, "prices load", &file.display().to_string(), &book.id()).await?;
+                anyhow::Ok(())
+            })?;
             super::print(&format!("{}: price book {} is in force", file.display(), book.id()))
         }
         Action::Show { store } => {

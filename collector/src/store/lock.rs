@@ -65,6 +65,22 @@ impl Lock {
         }
     }
 
+    /// Takes the lock, does the work and gives it back, whatever became of the work.
+    ///
+    /// # Errors
+    /// Those of the work, and those of the lock.
+    pub async fn hold<T, E: From<MigrateError>>(
+        store: &Store,
+        work: impl AsyncFnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let lock = Self::take(store).await?;
+        let done = work(&lock).await;
+        let released = lock.release().await;
+        let done = done?;
+        released?;
+        Ok(done)
+    }
+
     /// Makes sure that the lock is still this one's, and young enough for one more statement.
     ///
     /// # Errors
