@@ -4,11 +4,14 @@
 //! of which device in a [`period`], in whole numbers, and cut wherever something changes that a price depends on; the [`directory`] has
 //! the department of a project. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
 //! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
-//! shows views of it as JSON, CSV or a table. [`audit`] is who did what. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
+//! shows views of it as JSON, CSV or a table. [`close`] freezes a month; [`adjust`] is what was added by hand, and [`audit`] who did
+//! what. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
 //! up a fleet for the demo.
 
+pub mod adjust;
 pub mod apportion;
 pub mod audit;
+pub mod close;
 pub mod commitments;
 pub mod decimal;
 pub mod directory;

@@ -149,6 +149,13 @@ pub fn utc(ms: i64) -> String {
     }
 }
 
+/// The month after one such as `2026-12`; the text itself if it is no month.
+pub fn next_month(month: &str) -> String {
+    let first = format!("{month}-01").parse::<Date>().ok();
+    let next = first.and_then(|first| first.checked_add(1.month()).ok());
+    next.map_or_else(|| month.to_owned(), |next| next.strftime("%Y-%m").to_string())
+}
+
 const DAY_MS: i64 = 86_400_000;
 
 /// The first instant of a date in the zone, in Unix milliseconds.

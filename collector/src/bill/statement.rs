@@ -6,12 +6,13 @@ use thiserror::Error;
 
 use super::StoreError;
 use super::apportion::{apportion, round, sum};
+use super::close::{self, CloseError, Inputs, Standing};
 use super::commitments::{Agreements, Slot};
 use super::decimal::Millionths;
-use super::directory;
-use super::facts::{self, Facts, Grain};
+use super::facts::{Facts, Grain};
 use super::period::Period;
-use super::prices::{self, ANY, PriceBook};
+use super::prices::{ANY, PriceBook};
+use super::rate::exact::{Amount, Exact};
 use super::rate::{self, Rated, Terms};
 use super::settle::{Amounts, Line, settle};
 use crate::store::Store;
@@ -25,6 +26,19 @@ pub enum BillError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The month is closed, and cannot be told as it was closed.
+    #[error(transparent)]
+    Closed(CloseError),
+}
+
+impl From<CloseError> for BillError {
+    fn from(error: CloseError) -> Self {
+        match error {
+            CloseError::NoPrices => Self::NoPrices,
+            CloseError::Store(error) => Self::Store(error),
+            error => Self::Closed(error),
+        }
+    }
 }
 
 /// What a bill was made of.
@@ -65,26 +79,27 @@ pub struct Statement {
     pub rated: Rated,
     /// What it was made of.
     pub made: Made,
+    /// Whether it is closed, and what departments say of it.
+    pub standing: Standing,
 }
 
-/// Makes the bill of a period from what the store holds; `book` is used instead of the one in the store.
+/// Makes the bill of a period from what the store holds: that of a closed month as it was closed. With a `book`, it is what the period
+/// would cost by that one, without adjustments and corrections.
 ///
 /// # Errors
 /// [`BillError`].
 pub async fn build(store: &Store, period: &Period, book: Option<PriceBook>) -> Result<Statement, BillError> {
-    let book = match book {
-        Some(book) => book,
-        None => prices::table::current(store).await?.ok_or(BillError::NoPrices)?,
-    };
-    let directory = directory::table::current(store).await?;
-    let agreements = Agreements::default();
-    let mut grain = grain(&book, &agreements, period);
-    grain.cut(directory.iter().flat_map(|directory| directory.changes(period)));
-    let mut facts = facts::fetch(store, period, &grain).await?;
-    if let Some(directory) = &directory {
-        directory.apply(&mut facts, period);
+    if let Some(book) = book {
+        let inputs = Inputs::in_force(store, Some(book)).await?;
+        let facts = inputs.facts(store, period).await?;
+        return Ok(of_facts(&facts, period, inputs.book, inputs.agreements));
     }
-    Ok(of_facts(&facts, period, book, agreements))
+    let invoices = close::table::invoices(store).await?;
+    if let Some(invoice) = close::closed::of(&invoices, period) {
+        return Ok(close::closed::statement(store, invoice).await?);
+    }
+    let inputs = Inputs::in_force(store, None).await?;
+    Ok(close::open::make(store, period, &inputs, &invoices).await?.statement)
 }
 
 /// Where facts have to be cut for a book and for agreements.
@@ -112,20 +127,27 @@ pub fn grain(book: &PriceBook, agreements: &Agreements, period: &Period) -> Grai
 pub fn of_facts(facts: &Facts, period: &Period, book: PriceBook, agreements: Agreements) -> Statement {
     let rated = rate::rate(facts, &Terms { period, book: &book, agreements: &agreements });
     let lines = settle(&rated, book.decimals);
-    let hours =
-        |units: i128| Millionths(round(&rate::exact::Amount::new(units.into(), &rate::exact::hour()), 1_000_000));
-    let made = Made {
-        allocations: facts.allocations,
-        ledger_rows: facts.ledger_rows,
-        simulated: facts.simulated,
-        unknown_owners: facts.unknown_owners,
-        metered_too: facts.metered_too,
-        over_allocated: hours(facts.over_allocated),
-        gaps_given: hours(facts.gaps_given),
-        directory: facts.directory.clone(),
-    };
+    let made = Made::of(facts);
     let unpriced = unpriced(&rated, &lines);
-    Statement { period: period.clone(), book, agreements, lines, unpriced, rated, made }
+    let standing = Standing::default();
+    Statement { period: period.clone(), book, agreements, lines, unpriced, rated, made, standing }
+}
+
+impl Made {
+    /// What facts were made of.
+    pub fn of(facts: &Facts) -> Self {
+        let hours = |units: i128| Millionths(round(&Amount::new(units.into(), &rate::exact::hour()), 1_000_000));
+        Self {
+            allocations: facts.allocations,
+            ledger_rows: facts.ledger_rows,
+            simulated: facts.simulated,
+            unknown_owners: facts.unknown_owners,
+            metered_too: facts.metered_too,
+            over_allocated: hours(facts.over_allocated),
+            gaps_given: hours(facts.gaps_given),
+            directory: facts.directory.clone(),
+        }
+    }
 }
 
 /// What has no price, by model: GPU-hours sum to those of the lines. Other items are rounded each.
@@ -141,6 +163,15 @@ fn unpriced(rated: &Rated, lines: &[Line]) -> Vec<(String, Millionths)> {
 }
 
 impl Statement {
+    /// Adds lines that are rounded already, as they are.
+    pub fn add(&mut self, lines: Vec<Line>) {
+        for line in &lines {
+            *self.rated.charges.entry(line.key.clone()).or_default() += &Exact::of(&line.amounts);
+        }
+        self.lines.extend(lines);
+        self.lines.sort_by(|one, other| one.key.cmp(&other.key));
+    }
+
     /// What the whole fleet comes to.
     pub fn total(&self) -> Amounts {
         self.lines.iter().map(|line| &line.amounts).sum()

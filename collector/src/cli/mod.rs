@@ -1,7 +1,9 @@
 //! The command line: one file a command, each with its arguments and the call into the library.
 
+pub mod adjust;
 pub mod audit;
 pub mod clickhouse;
+pub mod close;
 pub mod demo;
 pub mod directory;
 pub mod import;
@@ -40,6 +42,10 @@ enum Command {
     P99(p99::Args),
     /// The bill of a month or of a period
     Report(report::Args),
+    /// Freeze a month's bill; what comes later is corrected in the next one
+    Close(close::Args),
+    /// Credits and charges by hand, and what departments say of their bills
+    Adjust(adjust::Args),
     /// Who did what to prices, imports and bills
     Audit(audit::Args),
     /// Check, load and show price books
@@ -69,6 +75,8 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(args),
         Command::P99(args) => p99::run(args),
         Command::Report(args) => report::run(args),
+        Command::Close(args) => close::run(args),
+        Command::Adjust(args) => adjust::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Prices(args) => prices::run(args),
         Command::Directory(args) => directory::run(args),

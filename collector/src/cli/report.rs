@@ -11,7 +11,8 @@ use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
 use crate::bill::report::{self, Dimension, Report};
 use crate::bill::statement::{self, BillError};
-use crate::store::StoreArgs;
+use crate::bill::{StoreError, close};
+use crate::store::{Store, StoreArgs};
 
 /// Columns of a table.
 const WIDTH: u16 = 80;
@@ -29,9 +30,9 @@ pub struct Args {
     /// End, exclusive
     #[arg(long, requires = "from", value_name = "TIME")]
     to: Option<String>,
-    /// Time zone in which the month and dates are meant
-    #[arg(long, value_name = "ZONE", default_value = "UTC")]
-    time_zone: String,
+    /// Time zone in which the month and dates are meant [default: that of closed months, else UTC]
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
     /// Price every GPU-hour like this instead of by the price book in the store
     #[arg(long, value_name = "RATE", conflicts_with = "prices")]
     flat_rate: Option<String>,
@@ -73,13 +74,19 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let (period, book) = (period(&args)?, prices(&args)?);
-    let store = args.store.open()?;
-    let statement =
-        super::runtime()?.block_on(statement::build(&store, &period, book)).map_err(|error| match error {
-            BillError::NoPrices => usage(error),
-            BillError::Store(error) => error.into(),
-        })?;
+    // What is wrong with it is told before the store is asked.
+    period(&args, "UTC")?;
+    let (book, store, runtime) = (prices(&args)?, args.store.open()?, super::runtime()?);
+    let zone = match &args.time_zone {
+        Some(zone) => zone.clone(),
+        None if book.is_some() => "UTC".to_owned(),
+        None => runtime.block_on(zone(&store))?,
+    };
+    let period = period(&args, &zone)?;
+    let statement = runtime.block_on(statement::build(&store, &period, book)).map_err(|error| match error {
+        BillError::NoPrices => usage(error),
+        error => error.into(),
+    })?;
     let report = Report::new(statement, args.by, args.department.clone());
     let text = shown(&report, args.format)?;
     match &args.out {
@@ -98,8 +105,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn period(args: &Args) -> Result<Period, Failure> {
-    let zone = period::zone(&args.time_zone).map_err(usage)?;
+/// The time zone of closed months.
+async fn zone(store: &Store) -> Result<String, StoreError> {
+    let invoices = close::table::invoices(store).await?;
+    Ok(invoices.last().map_or_else(|| "UTC".to_owned(), |last| last.time_zone.clone()))
+}
+
+fn period(args: &Args, default: &str) -> Result<Period, Failure> {
+    let zone = period::zone(args.time_zone.as_deref().unwrap_or(default)).map_err(usage)?;
     let period = match (&args.month, &args.from, &args.to) {
         (Some(month), _, _) => Period::month(month, &zone),
         (None, Some(from), Some(to)) => Period::between(from, to, &zone),

@@ -7,6 +7,7 @@ use num_rational::BigRational;
 use num_traits::Zero;
 
 use crate::bill::decimal::ONE;
+use crate::bill::settle::Amounts;
 
 /// What a line comes to before anything is rounded. Fractions are not reduced: their denominators are few, and alike.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,6 +68,15 @@ impl Exact {
             &mut self.cost,
             &mut self.effective,
         ]
+    }
+
+    /// What was rounded already, as it is.
+    pub fn of(amounts: &Amounts) -> Self {
+        let mut exact = Self::default();
+        for (exact, amount) in exact.all_mut().into_iter().zip(amounts.all()) {
+            *exact = Amount::new(amount.0.clone(), &BigInt::from(1_000_000));
+        }
+        exact
     }
 
     /// The part `weight / whole` of every amount.

@@ -98,6 +98,8 @@ impl Dimension {
             Self::GpuModel if key.mig_profile.is_empty() => &key.gpu_model,
             Self::GpuModel => return Cow::Owned(format!("{} MIG {}", key.gpu_model, key.mig_profile)),
             Self::Category => return Cow::Borrowed(key.category.as_str()),
+            // What corrects another month is of none of this one's days.
+            Self::Day if key.origin_month.is_some() => "",
             Self::Day => {
                 return key.day.map_or(Cow::Borrowed(""), |day| Cow::Owned(directory::date(day).to_string()));
             }

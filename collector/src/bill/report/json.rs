@@ -33,6 +33,9 @@ impl Report {
             "time_zone": period.zone_name(),
             "by": self.by.as_str(),
             "department": self.department,
+            "status": self.status(),
+            "invoice": self.invoice_json(),
+            "claims": self.claims_json(),
             "currency": statement.book.currency,
             "prices": { "kind": "book", "id": statement.book.id() },
             "directory": statement.made.directory,
@@ -45,6 +48,8 @@ impl Report {
             "unallocated": amounts(&self.unallocated()),
             "fleet": amounts(&self.fleet),
             "difference": self.difference(),
+            "adjustments": self.adjustments_json(),
+            "corrections": self.corrections_json(),
             "unpriced": unpriced,
             "facts": {
                 "allocations": statement.made.allocations,

@@ -1,11 +1,12 @@
 //! `contador report`: a view of a statement, as JSON, CSV or a table.
 //!
 //! A [`dimension`] groups the statement's lines, which are rounded already, after a filter has left out what is not asked for. So every
-//! view sums to its part of the whole. [`json`], [`csv`] and [`table`] show the result.
+//! view sums to its part of the whole. [`json`], [`csv`] and [`table`] show the result; [`standing`] tells whether it is closed.
 
 pub mod csv;
 pub mod dimension;
 pub mod json;
+mod standing;
 pub mod table;
 
 #[cfg(test)]
@@ -140,6 +141,7 @@ impl Report {
             let hours = &made.over_allocated;
             notes.push(format!("over-allocated: imports claim {hours} GPU-hours over the whole of their devices"));
         }
+        notes.extend(self.standing_notes());
         if let Some(department) = &self.department
             && self.groups.is_empty()
         {

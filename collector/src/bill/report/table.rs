@@ -21,6 +21,7 @@ impl Report {
         }
         say("from", &period.local(period.from));
         say("to", &format!("{} ({})", period.local(period.to), period.zone_name()));
+        say("status", &self.status_line());
         say("prices", &format!("{}, in {}", self.statement.book.describe(), self.statement.book.currency));
         say("facts", &format!("{} imported allocations, {} ledger rows", made.allocations, made.ledger_rows));
         if let Some(department) = &self.department {

@@ -1,0 +1,390 @@
+//! What is kept reads back exactly, and corrections make up for every difference.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contador_schemas::mapping::Glob;
+use contador_schemas::owner::{Owner, OwnerKind};
+use contador_schemas::rows::InvoiceInput;
+use jiff::tz::TimeZone;
+use num_bigint::BigInt;
+use proptest::prelude::*;
+
+use super::{Inputs, corrections, rows};
+use crate::bill::commitments::{Agreements, Budget, Commitment, Slot};
+use crate::bill::decimal::{Millionths, ONE};
+use crate::bill::directory::{Directory, Entry};
+use crate::bill::facts::{Device, Fact, Facts, Item, OtherFact, Session};
+use crate::bill::period::Period;
+use crate::bill::prices::{
+    Basis, Consumption, ConsumptionRule, Energy, NetworkRate, Percentage, Policy, PriceBook, Rate, Spread, StorageRate,
+};
+use crate::bill::rate::{Category, Key, Payer};
+use crate::bill::settle::{Amounts, Line};
+use crate::bill::statement::{self, Statement};
+
+/// 2026-10-01T00:00:00Z, Unix milliseconds.
+const OCTOBER: i64 = 1_790_812_800_000;
+const HOUR: i64 = 3_600_000;
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "[a-z]{1,8}", "\\PC{1,6}", Just("a: \"b\"\n,;é".to_owned())]
+}
+
+fn owner() -> impl Strategy<Value = Arc<Owner>> {
+    (0usize..OwnerKind::ALL.len(), prop::collection::vec(text(), 13)).prop_map(|(kind, values)| {
+        let mut owner = Owner::of_kind(OwnerKind::ALL[kind]);
+        let names: Vec<&str> = Owner::default().attributes().map(|(name, _)| name).to_vec();
+        for (name, value) in names.into_iter().zip(&values) {
+            assert!(owner.set(name, value), "{name}");
+        }
+        Arc::new(owner)
+    })
+}
+
+prop_compose! {
+    fn fact()(
+        owner in owner(), kind in 0usize..5, texts in prop::collection::vec(text(), 5), flags in any::<[bool; 3]>(),
+        from in any::<i64>(), held in any::<i64>(), whole in any::<[i128; 7]>(), session in any::<Option<(i64, i64)>>(), rows in any::<u64>(),
+    ) -> Fact {
+        let [cost_centre, id, node, gpu_model, mig_profile] = texts.try_into().unwrap();
+        let [allocated, unknown, busy, greater, instance, memory_mib_ms, energy_mj] = whole;
+        let [imported, simulated, fraction] = flags;
+        Fact {
+            kind: OwnerKind::ALL[kind],
+            owner,
+            cost_centre: cost_centre.into(),
+            device: Arc::new(Device { id, node, gpu_model, mig_profile }),
+            from,
+            to: from.saturating_add(HOUR),
+            imported,
+            simulated,
+            fraction,
+            held,
+            allocated,
+            unknown,
+            busy,
+            greater,
+            instance,
+            memory_mib_ms,
+            energy_mj,
+            session: session.map(|(start, before)| Session { start, before }),
+            rows,
+        }
+    }
+}
+
+prop_compose! {
+    fn other()(owner in owner(), texts in prop::collection::vec(text(), 2), from in any::<i64>(), quantity in any::<i128>(), is_network in any::<bool>())
+    -> OtherFact {
+        let item = if is_network { Item::Network } else { Item::Storage };
+        let [class, cost_centre] = [0, 1].map(|at: usize| texts[at].as_str().into());
+        OtherFact { item, class, owner, cost_centre, from, to: from, quantity, simulated: is_network }
+    }
+}
+
+prop_compose! {
+    fn line()(
+        owner in owner(), texts in prop::collection::vec(text(), 6), category in 0usize..18, price in any::<Option<i64>>(),
+        day in any::<Option<u16>>(), consumption in 0usize..4, amounts in any::<[i64; 10]>(), flags in any::<[bool; 2]>(),
+    ) -> Line {
+        const NAMES: [&str; 18] = [
+            "usage", "covered", "commitment", "unused", "share", "idle-share", "stranded-share", "unattributed-share",
+            "unmetered-share", "energy", "storage", "network", "mark-up", "tax", "credit", "adjustment", "correction", "usage",
+        ];
+        let [department, cost_centre, gpu_model, mig_profile, item, origin] = texts.try_into().unwrap();
+        let mut told = Amounts::default();
+        for (place, amount) in told.all_mut().into_iter().zip(amounts) {
+            *place = Millionths(BigInt::from(amount));
+        }
+        let key = Key {
+            payer: Payer { kind: owner.kind, department: department.into() },
+            category: Category::parse(NAMES[category]).unwrap(),
+            owner,
+            cost_centre: cost_centre.into(),
+            gpu_model: gpu_model.into(),
+            mig_profile: mig_profile.into(),
+            consumption: Consumption::ALL.get(consumption).copied(),
+            item: item.into(),
+            unit_price: price.map(i128::from),
+            day,
+            origin_month: (!origin.is_empty()).then(|| origin.into()),
+            imported: flags[0],
+            simulated: flags[1],
+        };
+        Line { key, amounts: told }
+    }
+}
+
+fn decimal() -> impl Strategy<Value = i128> {
+    0..1_000_000 * ONE
+}
+
+prop_compose! {
+    fn rate()(
+        model in text(), profile in prop::option::of(text()), environment in prop::option::of(text()), consumption in 0usize..4,
+        hourly in decimal(), numbers in any::<[u32; 3]>(), basis in 0usize..3, notes in prop::collection::vec(text(), 2),
+    ) -> Rate {
+        let [valid_from, increment_ms, minimum_ms] = numbers;
+        let basis = [Basis::Allocated, Basis::Used, Basis::Greater][basis];
+        let [derivation, source] = notes.try_into().unwrap();
+        let consumption = Consumption::ALL.get(consumption).copied();
+        Rate { mig_profile: profile, environment, consumption, valid_from, basis, increment_ms, minimum_ms, derivation, source, ..Rate::of(&model, hourly) }
+    }
+}
+
+fn glob() -> impl Strategy<Value = Glob> {
+    "[a-z*?]{0,8}".prop_map(|text| Glob::parse(&text).unwrap())
+}
+
+fn percentages() -> impl Strategy<Value = Vec<Percentage>> {
+    let one = (text(), decimal(), prop::collection::btree_set(text(), 0..3), any::<u32>(), any::<Option<u32>>());
+    let one = one.prop_map(|(name, percent, departments, valid_from, valid_to)| Percentage {
+        name,
+        percent,
+        departments,
+        valid_from,
+        valid_to,
+    });
+    prop::collection::vec(one, 0..3)
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let spread = || prop::sample::select(vec![Spread::Show, Spread::Proportional, Spread::Even, Spread::Platform]);
+    (spread(), spread(), spread(), spread(), any::<[bool; 2]>(), text()).prop_map(
+        |(idle, stranded, unattributed, unmetered, flags, platform)| Policy {
+            idle,
+            stranded,
+            unattributed,
+            unmetered,
+            gaps_to_last_owner: flags[0],
+            split_over_allocation: flags[1],
+            platform,
+        },
+    )
+}
+
+fn beside() -> impl Strategy<Value = (Vec<StorageRate>, Vec<NetworkRate>)> {
+    let storage = (glob(), text(), text(), any::<[u32; 2]>(), decimal()).prop_map(
+        |(class, department, project, [valid_from, month_hours], per_gib_month)| StorageRate {
+            class,
+            department,
+            project,
+            valid_from,
+            per_gib_month,
+            month_hours,
+        },
+    );
+    let network = (glob(), text(), text(), any::<u32>(), decimal()).prop_map(
+        |(class, department, project, valid_from, per_gib)| NetworkRate {
+            class,
+            department,
+            project,
+            valid_from,
+            per_gib,
+        },
+    );
+    (prop::collection::vec(storage, 0..3), prop::collection::vec(network, 0..3))
+}
+
+fn energy() -> impl Strategy<Value = Energy> {
+    (any::<u32>(), prop::collection::vec(glob(), 0..3), decimal(), decimal(), prop::option::of(decimal()), text())
+        .prop_map(|(valid_from, nodes, tariff, pue, carbon_g_per_kwh, source)| Energy {
+            valid_from,
+            nodes,
+            tariff,
+            pue,
+            carbon_g_per_kwh,
+            source,
+        })
+}
+
+fn rule() -> impl Strategy<Value = ConsumptionRule> {
+    let matches = prop::collection::vec((text(), glob()), 0..3);
+    (prop::sample::select(Consumption::ALL.to_vec()), matches)
+        .prop_map(|(model, matches)| ConsumptionRule { model, matches })
+}
+
+prop_compose! {
+    fn book()(
+        texts in prop::collection::vec(text(), 3), decimals in 0u8..7, rates in prop::collection::vec(rate(), 0..5),
+        consumption in prop::collection::vec(rule(), 0..3), energy in prop::collection::vec(energy(), 0..3), line in any::<bool>(),
+        beside in beside(), markups in percentages(), taxes in percentages(), policy in policy(),
+    ) -> PriceBook {
+        let [currency, time_zone, issuer] = texts.try_into().unwrap();
+        let (storage, network) = beside;
+        let mut rates = rates;
+        rates.sort_by(|a, b| a.key().cmp(&b.key()));
+        PriceBook {
+            currency, time_zone, issuer, decimals, rates, consumption, energy, energy_is_a_line: line, storage, network, markups, taxes, policy,
+        }
+    }
+}
+
+fn agreements() -> impl Strategy<Value = Agreements> {
+    let commitment = (
+        prop::collection::vec(text(), 3),
+        prop::option::of(text()),
+        any::<[u32; 2]>(),
+        any::<Option<u32>>(),
+        decimal(),
+        any::<bool>(),
+    );
+    let commitment = commitment.prop_map(|(texts, mig_profile, [gpus, from], to, hourly, by_hour)| {
+        let [id, department, gpu_model] = texts.try_into().unwrap();
+        let slot = if by_hour { Slot::Hour } else { Slot::Minute };
+        Commitment { id, department, gpu_model, mig_profile, gpus, hourly, from, to, slot }
+    });
+    let budget = (text(), text(), decimal()).prop_map(|(department, from_month, monthly)| Budget {
+        department,
+        from_month,
+        monthly,
+    });
+    (text(), prop::collection::vec(commitment, 0..3), prop::collection::vec(budget, 0..3))
+        .prop_map(|(currency, commitments, budgets)| Agreements { currency, commitments, budgets })
+}
+
+fn directory() -> impl Strategy<Value = Option<Directory>> {
+    // Not longer than until the next one, as in a file.
+    let entry = ("[a-zé,\"]{1,6}", 0u16..47_000, prop::option::of(1u16..400), "[a-z ,\"]{0,4}z", "[0-9,\"]{0,4}");
+    prop::option::of(prop::collection::vec(entry, 1..6).prop_map(|entries| {
+        let mut directory = Directory::default();
+        let mut known = std::collections::HashSet::new();
+        for (project, from, until, department, cost_centre) in entries {
+            if known.insert(project.clone()) {
+                let department = department.trim_start().into();
+                let entry = Entry { until: until.map(|days| from + days), department, cost_centre: cost_centre.into() };
+                assert!(directory.add(project.into(), from, entry));
+            }
+        }
+        directory
+    }))
+}
+
+fn of(facts: Vec<Fact>, book: &PriceBook) -> Statement {
+    let facts = Facts { facts, ..Facts::default() };
+    let period = Period::month("2026-10", &TimeZone::UTC).unwrap();
+    statement::of_facts(&facts, &period, book.clone(), Agreements::default())
+}
+
+/// Facts of a few departments and models, and a book that has no price for one of them.
+fn plain() -> impl Strategy<Value = Vec<Fact>> {
+    let one = (0usize..5, 0usize..3, 0usize..4, 0i64..31, 1i128..i128::from(HOUR));
+    let one = one.prop_map(|(kind, department, model, day, units)| {
+        let kind = OwnerKind::ALL[kind];
+        let named = Owner { department: ["", "research", "search"][department].to_owned(), ..Owner::default() };
+        let owner = if kind == OwnerKind::Workload { named } else { Owner::of_kind(kind) };
+        let device = Device { gpu_model: ["H100", "A100", "L4", "new"][model].to_owned(), ..Device::default() };
+        let from = OCTOBER + day * 24 * HOUR;
+        Fact {
+            kind,
+            owner: owner.into(),
+            device: device.into(),
+            from,
+            to: from + HOUR,
+            allocated: units * ONE,
+            ..Fact::default()
+        }
+    });
+    prop::collection::vec(one, 0..12)
+}
+
+fn terms() -> impl Strategy<Value = PriceBook> {
+    (0u8..7, prop::collection::vec(1i128..9 * ONE, 3), policy(), percentages()).prop_map(
+        |(decimals, rates, policy, taxes)| {
+            let mut book = PriceBook::new("EUR");
+            for (model, rate) in ["H100", "A100", "L4"].into_iter().zip(rates) {
+                book = book.with(model, 0, rate);
+            }
+            let taxes = taxes.into_iter().map(|tax| Percentage { valid_from: 0, ..tax }).collect();
+            PriceBook { decimals, policy, taxes, ..book }
+        },
+    )
+}
+
+fn summed<'a>(lines: impl IntoIterator<Item = &'a Line>) -> BTreeMap<Key, Amounts> {
+    let mut sums: BTreeMap<Key, Amounts> = BTreeMap::new();
+    for line in lines {
+        let is_correction = line.key.category == Category::Correction;
+        let key = if is_correction { line.key.clone() } else { corrections::key("2026-10", &line.key) };
+        *sums.entry(key).or_default() += &line.amounts;
+    }
+    sums.retain(|_, amounts| !amounts.is_zero());
+    sums
+}
+
+proptest! {
+    #[test]
+    fn facts_read_back_whatever_their_order(facts in prop::collection::vec(fact(), 0..8), other in prop::collection::vec(other(), 0..4)) {
+        let whole = Facts { facts, other, ..Facts::default() };
+        let (hash, stored) = rows::of_facts(&whole).unwrap();
+        prop_assert_eq!(&rows::hash_of_facts(&stored).unwrap(), &hash);
+        let back = rows::to_facts(stored).unwrap();
+        prop_assert_eq!(rows::of_facts(&back).unwrap().0, hash.clone());
+        for fact in &whole.facts {
+            prop_assert!(back.facts.contains(fact));
+        }
+        for fact in &whole.other {
+            prop_assert!(back.other.contains(fact));
+        }
+        let mut reversed = whole;
+        reversed.facts.reverse();
+        reversed.other.reverse();
+        prop_assert_eq!(rows::of_facts(&reversed).unwrap().0, hash);
+    }
+
+    #[test]
+    fn lines_read_back(lines in prop::collection::vec(line(), 0..8)) {
+        let (hash, stored) = rows::of_lines(&lines).unwrap();
+        prop_assert_eq!(rows::hash_of_lines(&stored).unwrap(), hash);
+        prop_assert_eq!(rows::to_lines(stored).unwrap(), lines);
+    }
+
+    #[test]
+    fn inputs_read_back(book in book(), agreements in agreements(), directory in directory()) {
+        let inputs = Inputs { book, agreements, directory };
+        let documents = inputs.documents().unwrap();
+        let ids = [0, 1, 2].map(|at: usize| documents[at].id.clone());
+        let back = Inputs::read(&documents, ids.clone()).unwrap();
+        prop_assert_eq!(&back.book, &inputs.book);
+        prop_assert_eq!(&back.agreements, &inputs.agreements);
+        prop_assert_eq!(&back.directory, &inputs.directory);
+        let changed = documents.map(|input| InvoiceInput { document: input.document.replacen('"', "'", 1), ..input });
+        prop_assert!(Inputs::read(&changed, ids).unwrap_err().contains("in the store has the hash"));
+    }
+
+    #[test]
+    fn an_invoice_and_its_corrections_are_what_all_facts_make_now(
+        facts in prop::collection::vec(plain(), 3),
+        book in terms(),
+    ) {
+        let made: Vec<Statement> = facts.into_iter().map(|facts| of(facts, &book)).collect();
+        let [billed, later, now] = [0, 1, 2].map(|at: usize| &made[at].lines);
+        let first = corrections::of("2026-10", later, billed, []);
+        let second = corrections::of("2026-10", now, billed, &first);
+        prop_assert_eq!(summed(billed.iter().chain(&first).chain(&second)), summed(now));
+        let total: Millionths = billed.iter().chain(&first).chain(&second).map(|line| &line.amounts.cost).sum();
+        prop_assert_eq!(total, made[2].total().cost);
+        // What is corrected is not corrected again, and nothing is a line of nothing.
+        let corrected: Vec<Line> = first.iter().chain(&second).cloned().collect();
+        prop_assert_eq!(corrections::of("2026-10", now, billed, &corrected), []);
+        prop_assert!(corrected.iter().all(|line| !line.amounts.is_zero()));
+        prop_assert!(corrected.iter().all(|line| line.key.origin_month.as_deref() == Some("2026-10")));
+    }
+}
+
+#[test]
+fn what_was_given_by_hand_is_corrected_by_nobody() {
+    let line = |category, item: &str, cost: i64| Line {
+        key: Key { category, item: item.into(), ..Key::default() },
+        amounts: Amounts { cost: Millionths(cost.into()), ..Amounts::default() },
+    };
+    let billed =
+        [line(Category::Usage, "", 10), line(Category::Credit, "outage", -3), line(Category::Adjustment, "x", 5)];
+    let corrected = corrections::of("2026-10", &[line(Category::Usage, "", 12)], &billed, []);
+    let told: Vec<_> = corrected.iter().map(|line| (&*line.key.item, line.amounts.cost.to_string())).collect();
+    assert_eq!(told, [("usage", "0.000002".to_owned())]);
+    // A correction of another month that the invoice has is not one of this month's.
+    let other = Line { key: corrections::key("2026-09", &Key::default()), ..billed[0].clone() };
+    assert_eq!(corrections::of("2026-10", &billed, &billed, [&other]), []);
+}
