@@ -16,6 +16,7 @@ CREATE TABLE IF NOT EXISTS invoices
     facts       String COMMENT 'SHA-256 of the facts in invoice_facts',
     lines       String COMMENT 'SHA-256 of the lines in invoice_lines',
     corrected   Array(Tuple(String, String)) COMMENT 'earlier months that it corrects, each with the SHA-256 of the facts that its corrections were made of',
+    seen_at     DateTime64(3, 'UTC') COMMENT 'by ClickHouse''s clock: rows that were stored up to here are in the facts, later ones may not be',
     counts      String COMMENT 'JSON: what the facts were made of',
     previous    String COMMENT 'hash of the invoice before; empty of the first',
     closed_at   DateTime64(3, 'UTC'),

@@ -167,7 +167,13 @@ async fn months_are_closed_in_their_order_once_and_when_they_are_over() -> anyho
 async fn what_comes_late_is_corrected_once_in_the_next_open_month() -> anyhow::Result<()> {
     let bill = Bill::start().await?;
     load(&bill, "p.toml", "2")?;
-    let owner = Owner { department: "search".into(), project: "ranking".into(), ..Owner::default() };
+    let owner = Owner { project: "ranking".into(), ..Owner::default() };
+    let belongs = |department: &str| -> anyhow::Result<String> {
+        let entry = format!("project,department,cost_centre,valid_from\nranking,{department},,2026-01-01\n");
+        let file = bill.file("d.csv", &entry)?;
+        bill.done(&format!("directory load {file}"))
+    };
+    belongs("search")?;
     bill.insert(&[Device { id: "GPU-1".into(), model: "H100".into(), ..Device::default() }]).await?;
     bill.insert(&[OwnerRow::from(&owner)]).await?;
     hours(&bill, "09-01", 10, "research")?;
@@ -175,8 +181,10 @@ async fn what_comes_late_is_corrected_once_in_the_next_open_month() -> anyhow::R
     let september = bill.done("report --month 2026-09 --format json")?;
     assert_eq!(bill.report("--month 2026-10")?["corrections"], json!([]));
 
-    // An hour of the ledger that came after the close, by a book that has changed meanwhile; and use of the month itself.
+    // An hour of the ledger that came after the close, by a book and a directory that have changed meanwhile; and use of the month
+    // itself.
     load(&bill, "q.toml", "3")?;
+    belongs("support")?;
     let row = |minute: u32, share_ms| LedgerRow {
         minute: (SEPTEMBER + 60 * 24 + minute) * 60,
         device: "GPU-1".into(),

@@ -119,7 +119,8 @@ async fn every_row_of_a_closed_month_is_its_table() {
     let text = || "x".to_owned();
     let pairs = || vec![("project".to_owned(), "vision".to_owned())];
     let largest = 10_i128.pow(38) - 1;
-    let invoice = Invoice { number: 1, total: largest, corrected: pairs(), closed_at: 7, ..Invoice::default() };
+    let invoice =
+        Invoice { number: 1, total: largest, corrected: pairs(), closed_at: 7, seen_at: 5, ..Invoice::default() };
     comes_back(&client, Invoice { start_ms: -5, end_ms: i64::MAX, hash: text(), ..invoice }).await;
     let line =
         InvoiceLine { lines: text(), number: 3, owner: pairs(), unit_price: Some(-largest), ..Default::default() };

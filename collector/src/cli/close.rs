@@ -114,13 +114,13 @@ fn done(prepared: &Prepared, invoice: Option<&Invoice>, json: bool) -> Result<St
     let of = invoice.unwrap_or(&prepared.invoice);
     if json {
         let mut value = as_json(of);
-        value["lines"] = prepared.statement.lines.len().into();
+        value["lines"] = prepared.lines.len().into();
         if invoice.is_none() {
             (value["hash"], value["dry_run"]) = (Value::Null, true.into());
         }
         return Ok(serde_json::to_string_pretty(&value)?);
     }
-    let lines = prepared.statement.lines.len();
+    let lines = prepared.lines.len();
     let (named, total, currency) = (invoice::named(of), shown(of.total), &of.currency);
     let mut text = match invoice {
         Some(invoice) => format!("{named} is closed: {lines} lines, {total} {currency}\nhash {}", invoice.hash),

@@ -39,6 +39,8 @@ pub struct Invoice {
     pub lines: String,
     /// Earlier months that it corrects, each with the hash of the facts that its corrections were made of.
     pub corrected: Vec<(String, String)>,
+    /// Unix milliseconds of ClickHouse's clock: rows that were stored up to here are in the facts, later ones may not be.
+    pub seen_at: i64,
     /// JSON: what the facts were made of.
     pub counts: String,
     /// Hash of the invoice before; empty of the first.

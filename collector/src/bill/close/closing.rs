@@ -1,7 +1,5 @@
 //! Closing: refuse what cannot be closed, write the snapshot, and then, under the lock, the invoice.
 
-use std::sync::Arc;
-
 use contador_schemas::rows::{Invoice, InvoiceFact, InvoiceInput, InvoiceLine};
 use jiff::Timestamp;
 use num_traits::{Signed, ToPrimitive};
@@ -17,6 +15,9 @@ use crate::bill::statement::Statement;
 use crate::bill::{StoreError, adjust, audit};
 use crate::store::Store;
 use crate::store::lock::Lock;
+
+/// How long an insert can take: until then, what it writes is not seen though it was stored earlier by its time.
+const LONGEST_INSERT_MS: i64 = 10 * 60_000;
 
 /// What somebody wants when he closes a month.
 #[derive(Clone, Debug, Default)]
@@ -38,10 +39,9 @@ pub struct Wanted {
 pub struct Prepared {
     /// The invoice, without when it was closed and its hash.
     pub invoice: Invoice,
-    /// The bill.
-    pub statement: Arc<Statement>,
+    /// Its lines.
+    pub lines: Vec<InvoiceLine>,
     facts: Vec<InvoiceFact>,
-    lines: Vec<InvoiceLine>,
     inputs: Vec<InvoiceInput>,
 }
 
@@ -63,10 +63,20 @@ pub async fn prepare(store: &Store, wanted: &Wanted) -> Result<Prepared, CloseEr
     if invoices.is_empty() && !wanted.first {
         nothing_before(store, &period).await?.map_err(&refused)?;
     }
+    let seen_at = seen(store).await?;
     let open = open::make(store, &period, &inputs, &invoices).await?;
     complete(&open.statement, wanted.allow_unpriced_corrections).map_err(&refused)?;
     adds_up(&open.statement).map_err(&refused)?;
-    made(open, &inputs, &invoices, wanted).map_err(&refused)
+    let mut prepared = made(open, &inputs, &invoices, wanted).map_err(&refused)?;
+    prepared.invoice.seen_at = seen_at;
+    Ok(prepared)
+}
+
+/// An instant of ClickHouse's clock: whatever was stored up to then is seen by who asks now. An insert that has begun then has ended.
+async fn seen(store: &Store) -> Result<i64, StoreError> {
+    let sql = "SELECT toUnixTimestamp64Milli(now64(3))";
+    let now: i64 = store.client.query(sql).fetch_one().await.map_err(StoreError::doing("ask for the time"))?;
+    Ok(now - LONGEST_INSERT_MS)
 }
 
 /// Whether the month is over, open, and the next one.
@@ -181,6 +191,10 @@ fn made(open: Open, inputs: &Inputs, invoices: &[Invoice], wanted: &Wanted) -> R
     let documents = inputs.documents()?;
     let (lines_id, lines) = rows::of_lines(&statement.lines)?;
     let (facts_id, mut all_facts) = rows::of_facts(&facts)?;
+    let counts = closed::counts(&facts);
+    let (period, currency, total) = (period.clone(), statement.book.currency.clone(), statement.total().cost);
+    // A month may have millions of them: they are rows now.
+    drop((facts, statement));
     let mut corrects = Vec::new();
     for month in corrected {
         let (id, rows) = rows::of_facts(&month.facts)?;
@@ -189,14 +203,13 @@ fn made(open: Open, inputs: &Inputs, invoices: &[Invoice], wanted: &Wanted) -> R
     }
     let last = invoices.last();
     let [book, agreements, directory] = documents.clone().map(|input| input.id);
-    let total = statement.total().cost;
     let invoice = Invoice {
         number: last.map_or(0, |last| last.number) + 1,
         month: wanted.month.clone(),
         time_zone: period.zone_name(),
         start_ms: period.from,
         end_ms: period.to,
-        currency: statement.book.currency.clone(),
+        currency,
         total: total.0.to_i128().ok_or_else(|| format!("its total is {total}, expected at most 32 digits"))?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         book,
@@ -206,14 +219,14 @@ fn made(open: Open, inputs: &Inputs, invoices: &[Invoice], wanted: &Wanted) -> R
         facts: facts_id,
         lines: lines_id,
         corrected: corrects,
-        counts: closed::counts(&facts),
+        counts,
         previous: last.map(|last| last.hash.clone()).unwrap_or_default(),
         closed_by: audit::who(),
         note: wanted.note.clone(),
         ..Invoice::default()
     };
     let inputs = documents.into_iter().filter(|input| !input.id.is_empty()).collect();
-    Ok(Prepared { invoice, statement: Arc::new(statement), facts: all_facts, lines, inputs })
+    Ok(Prepared { invoice, lines, facts: all_facts, inputs })
 }
 
 impl Prepared {

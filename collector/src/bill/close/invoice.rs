@@ -16,11 +16,12 @@ pub fn canonical(invoice: &Invoice) -> String {
     // What people wrote is in quotes, so that a text of two lines is not another field.
     let [counts, closed_by, note] =
         [&invoice.counts, &invoice.closed_by, &invoice.note].map(|text| format!("{text:?}"));
-    let closed_at = invoice.closed_at;
+    let (seen_at, closed_at) = (invoice.seen_at, invoice.closed_at);
     format!(
         "contador invoice 1\nnumber: {number}\nmonth: {month}\ntime zone: {time_zone}\nfrom: {start_ms}\nto: {end_ms}\n\
          currency: {currency}\ntotal: {total}\nversion: {version}\nbook: {book}\nagreements: {agreements}\n\
-         directory: {directory}\nadjustments: {adjustments}\nfacts: {facts}\nlines: {lines}\n{corrected}counts: {counts}\n\
+         directory: {directory}\nadjustments: {adjustments}\nfacts: {facts}\nlines: {lines}\n{corrected}seen at: {seen_at}\n\
+         counts: {counts}\n\
          previous: {previous}\nclosed at: {closed_at}\nclosed by: {closed_by}\nnote: {note}\n"
     )
 }
@@ -85,7 +86,7 @@ mod tests {
     fn every_field_is_part_of_the_hash() {
         assert_eq!(faults(&chain()), [""; 0]);
         let text = || "x".to_owned();
-        let changes: [fn(&mut Invoice, String); 20] = [
+        let changes: [fn(&mut Invoice, String); 21] = [
             |invoice, _| invoice.number = 9,
             |invoice, text| invoice.month = text,
             |invoice, text| invoice.time_zone = text,
@@ -101,6 +102,7 @@ mod tests {
             |invoice, text| invoice.facts = text,
             |invoice, text| invoice.lines = text,
             |invoice, text| invoice.corrected.push((text.clone(), text)),
+            |invoice, _| invoice.seen_at = 9,
             |invoice, text| invoice.counts = text,
             |invoice, text| invoice.previous = text,
             |invoice, _| invoice.closed_at = 9,
