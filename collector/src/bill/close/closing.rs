@@ -11,6 +11,7 @@ use crate::bill::decimal::Millionths;
 use crate::bill::period::{self, Period, next_month};
 use crate::bill::rate::Category;
 use crate::bill::rate::exact::MEASURES;
+use crate::bill::settle::Line;
 use crate::bill::statement::Statement;
 use crate::bill::{StoreError, adjust, audit};
 use crate::store::Store;
@@ -125,7 +126,7 @@ async fn nothing_before(store: &Store, period: &Period) -> Result<Result<(), Str
 /// Whether everything has a price and a place in the bill.
 fn complete(statement: &Statement, allow_unpriced_corrections: bool) -> Result<(), String> {
     let late: Vec<&str> = if allow_unpriced_corrections {
-        let of = |line: &&crate::bill::settle::Line| line.key.category == Category::Correction;
+        let of = |line: &&Line| line.key.category == Category::Correction;
         statement.lines.iter().filter(of).filter_map(|line| line.key.origin_month.as_deref()).collect()
     } else {
         Vec::new()
@@ -146,8 +147,8 @@ fn complete(statement: &Statement, allow_unpriced_corrections: bool) -> Result<(
     Err(format!("not in its bill: {}", statement.standing.missing.join("; ")))
 }
 
-/// Whether the lines that were made of facts sum to the exact amounts, rounded once, and none is negative.
-fn adds_up(statement: &Statement) -> Result<(), String> {
+/// Whether the lines that were made of facts sum to the exact amounts, rounded once, and none is negative (a mark-up may be a rebate).
+pub(super) fn adds_up(statement: &Statement) -> Result<(), String> {
     const NAMES: [&str; MEASURES] = [
         "GPU-hours",
         "quantity",
@@ -177,7 +178,9 @@ fn adds_up(statement: &Statement) -> Result<(), String> {
         if told != expected {
             return Err(format!("its lines do not add up: {name} of {told}, expected {expected}"));
         }
-        if let Some(line) = rated.iter().find(|line| line.amounts.all()[measure].0.is_negative()) {
+        let is_rebate = |category| matches!(category, Category::Markup | Category::Tax);
+        let below = |line: &&&Line| !is_rebate(line.key.category) && line.amounts.all()[measure].0.is_negative();
+        if let Some(line) = rated.iter().find(below) {
             let (key, amount) = (&line.key, line.amounts.all()[measure]);
             return Err(format!("a line of {} of {:?} has a {name} of {amount}", key.category, key.payer.department));
         }

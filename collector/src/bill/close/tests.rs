@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
+use super::closing::adds_up;
 use super::{Inputs, corrections, rows};
 use crate::bill::commitments::{Agreements, Budget, Commitment, Slot};
 use crate::bill::decimal::{Millionths, ONE};
@@ -351,6 +352,30 @@ proptest! {
         prop_assert_eq!(&back.directory, &inputs.directory);
         let changed = documents.map(|input| InvoiceInput { document: input.document.replacen('"', "'", 1), ..input });
         prop_assert!(Inputs::read(&changed, ids).unwrap_err().contains("in the store has the hash"));
+    }
+
+    #[test]
+    fn a_bill_adds_up_and_one_that_does_not_is_told(facts in plain(), book in terms(), gpus in 0u32..3, changed in any::<prop::sample::Index>(), measure in 0usize..9) {
+        let committed = Commitment {
+            id: "c".into(),
+            department: "research".into(),
+            gpu_model: "H100".into(),
+            mig_profile: None,
+            gpus,
+            hourly: ONE,
+            from: 0,
+            to: None,
+            slot: Slot::Hour,
+        };
+        let agreements = Agreements { commitments: vec![committed], ..Agreements::default() };
+        let period = Period::month("2026-10", &TimeZone::UTC).unwrap();
+        let mut made = statement::of_facts(&Facts { facts, ..Facts::default() }, &period, book, agreements);
+        prop_assert_eq!(adds_up(&made), Ok(()));
+        if !made.lines.is_empty() {
+            let at = changed.index(made.lines.len());
+            made.lines[at].amounts.all_mut()[measure].0 += 1;
+            prop_assert!(adds_up(&made).unwrap_err().contains("its lines do not add up: "));
+        }
     }
 
     #[test]
