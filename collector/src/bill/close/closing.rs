@@ -9,8 +9,8 @@ use super::{CloseError, Inputs, closed, corrections, invoice, rows, table};
 use crate::bill::apportion::{round, sum};
 use crate::bill::decimal::Millionths;
 use crate::bill::period::{self, Period, next_month};
-use crate::bill::rate::Category;
 use crate::bill::rate::exact::MEASURES;
+use crate::bill::rate::{Category, Rated};
 use crate::bill::settle::Line;
 use crate::bill::statement::Statement;
 use crate::bill::{StoreError, adjust, audit};
@@ -65,9 +65,11 @@ pub async fn prepare(store: &Store, wanted: &Wanted) -> Result<Prepared, CloseEr
         nothing_before(store, &period).await?.map_err(&refused)?;
     }
     let seen_at = seen(store).await?;
-    let open = open::make(store, &period, &inputs, &invoices).await?;
+    let mut open = open::make(store, &period, &inputs, &invoices).await?;
     complete(&open.statement, wanted.allow_unpriced_corrections).map_err(&refused)?;
     adds_up(&open.statement).map_err(&refused)?;
+    // The exact charges take more memory than all the rest, and nothing asks for them any more.
+    open.statement.rated = Rated::default();
     let mut prepared = made(open, &inputs, &invoices, wanted).map_err(&refused)?;
     prepared.invoice.seen_at = seen_at;
     Ok(prepared)
