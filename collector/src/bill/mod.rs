@@ -20,6 +20,8 @@ pub mod report;
 pub mod sample;
 pub mod settle;
 pub mod statement;
+pub mod units;
+pub mod view;
 
 use thiserror::Error;
 

@@ -1,0 +1,227 @@
+//! `GET /api/v1/costs`: what a period cost, by any dimensions: the same numbers as `contador report`, since both add up the lines of the
+//! same statement.
+//!
+//! Parameters: `month` (such as `2026-10`), or `from` and `to` (RFC 3339, dates or epoch seconds; half-open); `time_zone` (UTC if absent);
+//! `by` (dimensions, separated by commas; `department` if absent); and any dimension by its name, which leaves lines of that value alone.
+
+use axum::extract::{RawQuery, State};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Map, Value, json};
+
+use super::Known;
+use super::answer::{Fault, asked, only_get};
+use crate::bill::directory;
+use crate::bill::period::{self, Period};
+use crate::bill::report::{Dimension, named};
+use crate::bill::settle::Amounts;
+use crate::bill::statement::{self, BillError, Statement};
+use crate::bill::units::{self, Counts, Served, UnitCosts};
+use crate::bill::view::{self, Filter};
+use crate::store::Store;
+use crate::store::watch::chain;
+
+/// Most groups of an answer; who wants more asks for a part, or takes `contador report`.
+const MOST_GROUPS: usize = 10_000;
+
+pub(super) fn routes() -> Router<Known> {
+    Router::new().route("/api/v1/costs", get(costs)).method_not_allowed_fallback(only_get)
+}
+
+impl From<BillError> for Fault {
+    fn from(error: BillError) -> Self {
+        match &error {
+            BillError::NoPrices => {
+                Self::Conflict("no prices: load a price book with contador prices load FILE".to_owned())
+            }
+            BillError::Store(_) => Self::Later(chain(&error)),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug)]
+struct Question {
+    period: Period,
+    by: Vec<Dimension>,
+    filter: Filter,
+}
+
+fn read(query: &str) -> Result<Question, String> {
+    let (mut month, mut from, mut to, mut zone) = (None, None, None, None);
+    let (mut by, mut filter) = (Vec::new(), Filter::default());
+    let mut seen: Vec<String> = Vec::new();
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        if name != "by" && seen.iter().any(|seen| *seen == *name) {
+            return Err(format!("{name}: {value:?} is a second value, expected one"));
+        }
+        seen.push(name.to_string());
+        let value = value.into_owned();
+        match name.as_ref() {
+            "month" => month = Some(value),
+            "from" => from = Some(value),
+            "to" => to = Some(value),
+            "time_zone" => zone = Some(value),
+            "by" => {
+                for name in value.split(',') {
+                    let dimension =
+                        Dimension::parse(name).ok_or_else(|| format!("by: {name:?}, expected {}", dimensions()))?;
+                    if !by.contains(&dimension) {
+                        by.push(dimension);
+                    }
+                }
+            }
+            name => {
+                let dimension = Dimension::parse(name).ok_or_else(|| {
+                    format!(
+                        "{name}: {value:?}, expected no such parameter, but month, from, to, time_zone, by, {}",
+                        dimensions()
+                    )
+                })?;
+                filter = filter.only(dimension, value);
+            }
+        }
+    }
+    let zone = period::zone(zone.as_deref().unwrap_or("UTC")).map_err(|error| error.to_string())?;
+    let period = match (month, from, to) {
+        (Some(month), None, None) => Period::month(&month, &zone),
+        (None, Some(from), Some(to)) => Period::between(&from.replace(' ', "+"), &to.replace(' ', "+"), &zone),
+        _ => return Err("month: expected one such as 2026-10, or from and to".to_owned()),
+    };
+    if by.is_empty() {
+        by.push(Dimension::Department);
+    }
+    Ok(Question { period: period.map_err(|error| error.to_string())?, by, filter })
+}
+
+fn dimensions() -> String {
+    Dimension::ALL.map(Dimension::as_str).join(", ")
+}
+
+async fn costs(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
+    let question = read(&query.unwrap_or_default()).map_err(Fault::Asked)?;
+    let (statement, served) = asked(&known, find(&known.store, &question.period)).await?;
+    answer(&question, &statement, &served).map(Json)
+}
+
+async fn find(store: &Store, period: &Period) -> Result<(Statement, Served), BillError> {
+    let statement = statement::build(store, period, None).await?;
+    let directory = directory::table::current(store).await?;
+    Ok((statement, units::fetch(store, period, directory.as_ref()).await?))
+}
+
+fn answer(question: &Question, statement: &Statement, served: &Served) -> Result<Value, Fault> {
+    let Question { period, by, filter } = question;
+    let groups = view::groups(statement, by, filter);
+    if groups.len() > MOST_GROUPS {
+        return Err(Fault::Asked(format!(
+            "by: {} groups, expected at most {MOST_GROUPS}: ask for a part, or use contador report",
+            groups.len()
+        )));
+    }
+    let (counts, left_out) = served.of(by, filter);
+    let total: Amounts = groups.iter().map(|group| &group.amounts).sum();
+    let shown = groups.iter().map(|group| {
+        let mut object = Map::new();
+        for (dimension, value) in by.iter().zip(&group.values) {
+            object.insert(dimension.as_str().to_owned(), json!(value));
+        }
+        object.insert("kind".to_owned(), json!(group.kind.as_str()));
+        object.extend(amounts(&group.amounts));
+        if let Some(counts) =
+            counts.get(&group.values).filter(|_| group.kind == contador_schemas::owner::OwnerKind::Workload)
+        {
+            object.insert("served".to_owned(), served_of(counts));
+            object.insert("units".to_owned(), units_of(&UnitCosts::of(&group.amounts, counts)));
+        }
+        Value::Object(object)
+    });
+    let filters: Map<String, Value> =
+        filter.asked().map(|(dimension, value)| (dimension.as_str().to_owned(), json!(value))).collect();
+    let unpriced: Vec<Value> = statement
+        .unpriced
+        .iter()
+        .map(|(what, quantity)| json!({ "what": named(what), "quantity": quantity }))
+        .collect();
+    Ok(json!({
+        "from": period.local(period.from),
+        "to": period.local(period.to),
+        "month": period.month,
+        "time_zone": period.zone_name(),
+        "currency": statement.book.currency,
+        "prices": statement.book.id(),
+        "directory": statement.made.directory,
+        "by": by.iter().map(|dimension| dimension.as_str()).collect::<Vec<_>>(),
+        "only": filters,
+        "groups": shown.collect::<Vec<_>>(),
+        "total": amounts(&total),
+        "fleet": amounts(&statement.total()),
+        "served_of_others": served_of(&left_out),
+        "unpriced": unpriced,
+        "simulated": statement.made.simulated,
+    }))
+}
+
+fn amounts(amounts: &Amounts) -> Map<String, Value> {
+    let value = json!({
+        "cost": amounts.cost,
+        "effective_cost": amounts.effective,
+        "gpu_hours": amounts.gpu_hours,
+        "unpriced_gpu_hours": amounts.unpriced,
+        "busy_gpu_hours": amounts.busy,
+        "unknown_use_gpu_hours": amounts.unknown,
+        "energy_kwh": amounts.energy,
+        "site_energy_kwh": amounts.site_energy,
+        "co2e_g": amounts.carbon,
+    });
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+fn served_of(counts: &Counts) -> Value {
+    json!({
+        "requests": counts.requests,
+        "input_tokens": counts.input_tokens,
+        "output_tokens": counts.output_tokens,
+    })
+}
+
+fn units_of(units: &UnitCosts) -> Value {
+    json!({
+        "per_1000_requests": units.per_1000_requests,
+        "per_million_output_tokens": units.per_million_output_tokens,
+        "per_gpu_hour": units.per_gpu_hour,
+        "per_busy_gpu_hour": units.per_busy_gpu_hour,
+        "requests_per_gpu_hour": units.requests_per_gpu_hour,
+        "output_tokens_per_gpu_hour": units.output_tokens_per_gpu_hour,
+        "utilisation": units.utilisation,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_string_is_a_question() {
+        let question = read("from=2026-10-01T00:00:00%2B02:00&to=2026-10-02&time_zone=Europe/Berlin&by=department,day&by=day&project=a%20b").unwrap();
+        assert_eq!(question.by, [Dimension::Department, Dimension::Day]);
+        assert_eq!(question.filter.asked().collect::<Vec<_>>(), [(Dimension::Project, "a b")]);
+        assert_eq!((question.period.from, question.period.to), (1_790_805_600_000, 1_790_892_000_000));
+        assert_eq!(read("month=2026-10").unwrap().by, [Dimension::Department]);
+    }
+
+    #[test]
+    fn faults_name_the_parameter_its_value_and_what_was_expected() {
+        let fault = |query: &str| read(query).unwrap_err();
+        assert_eq!(fault(""), "month: expected one such as 2026-10, or from and to");
+        assert_eq!(fault("month=2026-10&from=1&to=2"), fault(""));
+        assert!(fault("month=2026").starts_with("month \"2026\": expected a year and a month"));
+        assert!(fault("month=2026-10&by=team").starts_with("by: \"team\", expected department, cost-centre, project"));
+        assert!(fault("month=2026-10&team=a").starts_with("team: \"a\", expected no such parameter, but month, from"));
+        assert_eq!(fault("month=2026-10&project=a&project=b"), "project: \"b\" is a second value, expected one");
+        assert!(fault("month=2026-10&time_zone=Mars").starts_with("time zone \"Mars\": expected"));
+    }
+}
