@@ -4,12 +4,14 @@
 //! of which GPU model in a [`period`], as exact whole numbers and cut wherever a price changes; [`prices`] says what a
 //! GPU-hour of that model cost then; [`rate`] multiplies the two, still exactly, and sums by whatever the report is grouped
 //! by, with the department that the [`directory`] has for a project; [`apportion`] rounds the whole once and makes the parts sum to it; [`report`] shows the result as JSON, CSV or a
-//! table; [`parquet`] writes flat tables. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes up a fleet for the demo.
+//! table; [`focus`] writes charges in the format of FOCUS, as CSV and as [`parquet`]. Text becomes exact numbers, and they text
+//! again, in [`decimal`] alone. [`sample`] makes up a fleet for the demo.
 
 pub mod apportion;
 pub mod decimal;
 pub mod directory;
 pub mod facts;
+pub mod focus;
 pub mod import;
 pub mod parquet;
 pub mod period;
