@@ -4,7 +4,7 @@
 //! of which device in a [`period`], in whole numbers, and cut wherever something changes that a price depends on; the [`directory`] has
 //! the department of a project. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
 //! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
-//! shows views of it as JSON, CSV or a table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
+//! shows views of it as JSON, CSV or a table; [`focus`] writes its charges in the format of FOCUS, as CSV and as [`parquet`]. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
 //! up a fleet for the demo.
 
 pub mod apportion;
@@ -12,7 +12,9 @@ pub mod commitments;
 pub mod decimal;
 pub mod directory;
 pub mod facts;
+pub mod focus;
 pub mod import;
+pub mod parquet;
 pub mod period;
 pub mod prices;
 pub mod rate;
