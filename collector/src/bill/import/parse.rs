@@ -39,7 +39,7 @@ pub(super) const OWNER_COLUMNS: [&str; 7] =
 const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
 
 /// Most GPUs of one line.
-const GPUS_MAX: u32 = 1_000_000;
+pub(super) const GPUS_MAX: u32 = 1_000_000;
 
 /// What is wrong in one place of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
         *met += 1;
         let [node, device, gpu_model] = [node, device, gpu_model].map(|text| self.parsed.number(text));
         let line = self.faults.line;
-        self.parsed.push(Line { id, start, end, fraction, owner, line, gpus, node, device, gpu_model });
+        self.parsed.push(Line { id, start, end, fraction, owner, line, gpus, node, device, gpu_model, is_open: false });
     }
 
     fn value<T>(&mut self, column: &str, text: &str, read: Result<T, &'static str>) -> Option<T> {
@@ -217,7 +217,7 @@ impl<'a> Parser<'a> {
         }
         let id = owner.id();
         if self.owners.insert(id) {
-            self.parsed.push_owner(values);
+            self.parsed.push_owner(&owner);
         }
         id
     }
