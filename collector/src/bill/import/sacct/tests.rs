@@ -14,6 +14,50 @@ const HOUR: &str = "7|7|kiel|bio|ana|COMPLETED|2026-09-30T23:00:00|2026-10-01T00
 /// 2026-10-01T00:00:00Z, as `date -u -d 2026-10-01 +%s` has it.
 const OCTOBER: i64 = 1_790_812_800_000;
 
+/// Values that may stand in any column; most often the usual one.
+const ODD: [&str; 40] = [
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "usual",
+    "",
+    "0",
+    "7",
+    "7.0",
+    "3600",
+    "4102444800",
+    "99999999999999999999",
+    "-1",
+    "Unknown",
+    "None",
+    "RUNNING",
+    "SUSPENDED",
+    "2026-10-25T02:30:00",
+    "2026-11-01T01:30:00",
+    "2011-12-30T12:00:00",
+    "2099-12-31T23:59:59",
+    "47481-23:59:59",
+    "00:00:01",
+    "gres/gpu=1000000,gres/shard:a=2",
+    "gres/gpu:b=1",
+];
+
 fn options() -> Options {
     Options {
         zone: TimeZone::UTC,
@@ -338,6 +382,28 @@ proptest! {
         let mut after = format!("{HEADER}\r\n").into_bytes();
         after.extend(bytes);
         let _ = parse("jobs", after.as_slice(), &options(), false);
+    }
+
+    /// Whatever stands in the columns, in whatever zone: it is refused, or nothing ends before it starts.
+    #[test]
+    fn any_values_are_read_or_refused(
+        lines in prop::collection::vec(prop::collection::vec(0usize..ODD.len(), 13), 1..6),
+        zone in prop::sample::select(vec!["Europe/Berlin", "America/New_York", "Pacific/Apia", "UTC"]),
+        suspended in prop::sample::select(vec![Suspended::Free, Suspended::Held]),
+    ) {
+        let lines: Vec<String> = lines
+            .iter()
+            .map(|places| {
+                let fields = HOUR.split('|').zip(places);
+                fields.map(|(usual, at)| if ODD[*at] == "usual" { usual } else { ODD[*at] }).collect::<Vec<_>>().join("|")
+            })
+            .collect();
+        let options = Options { zone: period::zone(zone).unwrap(), suspended, shard: Some(1), ..options() };
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        if let Ok(parsed) = read_as(&options, HEADER, &lines) {
+            prop_assert!(parsed.allocations().all(|row| row.start <= row.end && row.gpus > 0));
+            let _ = Figures::of(&parsed).to_string();
+        }
     }
 
     /// Whatever stands in the columns, there is a fault or the GPU time is Slurm's.
