@@ -83,10 +83,10 @@ async fn everything_difficult_is_as_calculated_by_hand() -> anyhow::Result<()> {
     assert_eq!(
         file["gpu_models"],
         json!([
-            { "gpu_model": "1g.10gb", "allocations": 1, "gpu_hours": "72.000000" },
             { "gpu_model": "H100", "allocations": 13, "gpu_hours": "70.400278" },
             { "gpu_model": "a100", "allocations": 2, "gpu_hours": "4.500000" },
             { "gpu_model": "gpu", "allocations": 2, "gpu_hours": "8.000000" },
+            { "gpu_model": "gpu MIG 1g.10gb", "allocations": 1, "gpu_hours": "72.000000" },
         ])
     );
     assert_eq!((&file["allocations"], &file["open"], &file["owners"]), (&json!(18), &json!(1), &json!(14)));

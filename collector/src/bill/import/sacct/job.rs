@@ -168,7 +168,8 @@ impl Parser<'_> {
             gpus.of_type
         );
         let of_type = if gpus.of_type.is_empty() { UNTYPED } else { gpus.of_type };
-        let gpu_model = self.options.models.get(&of_type.to_ascii_lowercase()).map_or(of_type, String::as_str);
+        let called = self.options.models.get(&of_type.to_ascii_lowercase());
+        let gpu_model = called.map_or_else(|| tres::model(gpus.of_type), |called| called.as_str().into());
         let node = Some(record.get(Column::NodeList)).filter(|node| *node != "None assigned").unwrap_or_default();
         let line = Line {
             id: Uuid::new_v5(&NAMESPACE, identity.as_bytes()),
@@ -183,7 +184,7 @@ impl Parser<'_> {
             gpus: gpus.count,
             node: self.parsed.number(node),
             device: self.parsed.number(""),
-            gpu_model: self.parsed.number(gpu_model),
+            gpu_model: self.parsed.number(&gpu_model),
             is_open,
         };
         self.add(line)

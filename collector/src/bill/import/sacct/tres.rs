@@ -3,6 +3,10 @@
 //! Slurm names GPUs with their type, without it, or both, as its `AccountingStorageTRES` says. The number without a type is then
 //! that of all of them: what the types leave of it has no type.
 
+use std::borrow::Cow;
+
+use super::UNTYPED;
+
 /// What a job has of a resource.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Kind {
@@ -67,6 +71,18 @@ fn of_kind(text: &str, kind: Kind, most: u32) -> Result<Vec<Gpus<'_>>, String> {
     Ok(typed)
 }
 
+/// What a type is called in the bill if nothing else is said: as Slurm does, but an instance of MIG as the driver does, so that the
+/// rate of whole GPUs is not its own. Slurm's name of one ends in its profile, as `1g.10gb` or `a100_3g.20gb`.
+pub(super) fn model(of_type: &str) -> Cow<'_, str> {
+    let (model, profile) = of_type.rsplit_once('_').unwrap_or((UNTYPED, of_type));
+    let parts = profile.split_once("g.").and_then(|(slices, rest)| Some((slices, rest.split_once("gb")?.0)));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if parts.is_some_and(|(slices, memory)| is_digits(slices) && is_digits(memory)) {
+        return Cow::Owned(format!("{model} MIG {profile}"));
+    }
+    Cow::Borrowed(if of_type.is_empty() { UNTYPED } else { of_type })
+}
+
 fn number(text: &str, most: u32) -> Option<u32> {
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_digits.then(|| text.parse().ok()).flatten().filter(|number| *number <= most)
@@ -101,6 +117,22 @@ mod tests {
             ("", vec![]),
         ] {
             assert_eq!(read(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_instance_of_mig_is_never_called_like_a_whole_gpu() {
+        for (of_type, called) in [
+            ("", "gpu"),
+            ("h100", "h100"),
+            ("nvidia_h100_80gb_hbm3", "nvidia_h100_80gb_hbm3"),
+            ("1g.10gb", "gpu MIG 1g.10gb"),
+            ("a100_3g.20gb", "a100 MIG 3g.20gb"),
+            ("nvidia_a100_1g.5gb+me", "nvidia_a100 MIG 1g.5gb+me"),
+            ("g.10gb", "g.10gb"),
+            ("rtx_g.gb", "rtx_g.gb"),
+        ] {
+            assert_eq!(model(of_type), called);
         }
     }
 
