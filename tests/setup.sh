@@ -56,7 +56,7 @@ tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a
   command -v curl >/dev/null || tests_in tests/tests/engine_{http,formats}.rs
   command -v openssl >/dev/null || echo the_api_server_is_reached_by_tls_with_a_token_that_changes
   have_python || { echo clickhouse_connect_finds_a_server; tests_in tests/tests/{otel_sdks,scrape_agent}.rs | grep python; }
-  have_slurm || tests_in tests/tests/slurm_real.rs
+  have_slurm || { tests_in tests/tests/slurm_real.rs; echo the_installed_sacct_has_these_columns; }
   have_focus_python || tests_in tests/tests/bill_focus.rs | grep validator
   have_prometheus || tests_in tests/tests/{prometheus,cases_show}.rs
   if ! have_npm; then
