@@ -5,12 +5,13 @@
 //! the department of a project. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
 //! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
 //! shows views of it as JSON, CSV or a table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
-//! up a fleet for the demo.
+//! up a fleet for the demo. Price books are [`document`]s.
 
 pub mod apportion;
 pub mod commitments;
 pub mod decimal;
 pub mod directory;
+pub mod document;
 pub mod facts;
 pub mod import;
 pub mod period;
@@ -31,6 +32,16 @@ pub enum StoreError {
     NotMigrated {
         /// What was to be done.
         doing: &'static str,
+    },
+    /// What it keeps is not what was stored there, or is of another version of this program.
+    #[error("the {what} {id} in the store cannot be used: {why}")]
+    Altered {
+        /// What it is.
+        what: &'static str,
+        /// Its id.
+        id: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// Anything else.
     #[error("cannot {doing}")]

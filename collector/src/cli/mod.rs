@@ -3,6 +3,7 @@
 pub mod clickhouse;
 pub mod demo;
 pub mod directory;
+pub mod documents;
 pub mod import;
 pub mod migrate;
 pub mod p99;
