@@ -5,7 +5,7 @@
 //! the department of a project. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
 //! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
 //! shows views of it as JSON, CSV or a table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
-//! up a fleet for the demo. Price books are [`document`]s.
+//! up a fleet for the demo. Price books and commitments are [`document`]s.
 
 pub mod apportion;
 pub mod commitments;

@@ -1,4 +1,4 @@
-//! Documents of the store, as commands show and list them.
+//! What `contador prices` and `contador commitments` have in common.
 
 use std::io::IsTerminal;
 

@@ -24,6 +24,7 @@ const SHARDING: &[(&str, &str)] = &[
     ("metrics", "cityHash64(series)"),
     ("allocations", "cityHash64(id)"),
     ("prices", "cityHash64(id)"),
+    ("commitments", "cityHash64(id)"),
     ("dead_letters", "cityHash64(id)"),
     ("directory", "cityHash64(project)"),
 ];

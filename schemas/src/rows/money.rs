@@ -53,6 +53,21 @@ pub struct Price {
     pub loaded_by: String,
 }
 
+/// Commitments and budgets as they were loaded.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct Commitments {
+    /// Hash of the document: SHA-256, hexadecimal.
+    pub id: String,
+    /// TOML in canonical form.
+    pub document: String,
+    /// ISO 4217.
+    pub currency: String,
+    /// Unix milliseconds.
+    pub loaded_at: i64,
+    /// User and host.
+    pub loaded_by: String,
+}
+
 /// The department and the cost centre that a project belongs to from a day on.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
 pub struct DirectoryEntry {

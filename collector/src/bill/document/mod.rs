@@ -1,4 +1,4 @@
-//! Documents that people write as TOML: price books.
+//! Documents that people write as TOML: price books and commitments.
 //!
 //! A file becomes a [`table`] of values that are read strictly: every fault is told, with its line, the value and what was
 //! expected, and not the first alone. What was read is written again by a [`write`](mod@write)r, in one canonical form, whose hash

@@ -1,6 +1,6 @@
 //! Documents in the store: each whole under its id, and the one that was loaded last is in force.
 
-use contador_schemas::rows::{Price, Table};
+use contador_schemas::rows::{Commitments, Price, Table};
 use jiff::Timestamp;
 use nix::unistd::{Uid, User};
 
@@ -58,6 +58,7 @@ macro_rules! documents {
 
 documents! {
     Price, "price book";
+    Commitments, "commitments";
 }
 
 /// Puts a document in force: over the one before, also where that was loaded by a clock that is ahead of this one.
