@@ -103,6 +103,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     23 "latency_1d" "0023_latency_1d.sql",
     24 "rollups" "0024_rollups.sql",
     25 "latency_totals" "0025_latency_totals.sql",
+    26 "commitments" "0026_commitments.sql",
 ];
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use thiserror::Error;
 
 use super::StoreError;
 use super::apportion::{apportion, round, sum};
-use super::commitments::{Agreements, Slot};
+use super::commitments::{self, Agreements, Slot};
 use super::decimal::Millionths;
 use super::directory;
 use super::facts::{self, Facts, Grain};
 use super::period::Period;
-use super::prices::{self, ANY, PriceBook};
+use super::prices::{self, ANY, NO_CURRENCY, PriceBook};
 use super::rate::{self, Rated, Terms};
 use super::settle::{Amounts, Line, settle};
 use crate::store::Store;
@@ -22,6 +22,14 @@ pub enum BillError {
     /// There is nothing to price with.
     #[error("no prices: load a price book with contador prices load FILE, or give --prices FILE or --flat-rate 1.00")]
     NoPrices,
+    /// Commitments cannot be added to amounts of another currency.
+    #[error("the commitments are in {commitments}, and the price book is in {book}: expected one currency")]
+    Currencies {
+        /// Of the commitments.
+        commitments: String,
+        /// Of the price book.
+        book: String,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -72,12 +80,55 @@ pub struct Statement {
 /// # Errors
 /// [`BillError`].
 pub async fn build(store: &Store, period: &Period, book: Option<PriceBook>) -> Result<Statement, BillError> {
-    let book = match book {
-        Some(book) => book,
-        None => prices::table::current(store).await?.ok_or(BillError::NoPrices)?,
+    let book = book_or_current(store, book).await?;
+    let agreements = agreements_or_current(store, None, &book).await?;
+    build_with(store, period, book, agreements).await
+}
+
+/// The given book, or else the one in force.
+///
+/// # Errors
+/// [`BillError::NoPrices`] and [`BillError::Store`].
+pub async fn book_or_current(store: &Store, book: Option<PriceBook>) -> Result<PriceBook, BillError> {
+    match book {
+        Some(book) => Ok(book),
+        None => prices::table::current(store).await?.ok_or(BillError::NoPrices),
+    }
+}
+
+/// The given agreements, or else those in force, which may be none. Those in force do not go with a book without a currency: a flat
+/// rate counts hours, and commitments are money.
+///
+/// # Errors
+/// [`BillError::Currencies`] and [`BillError::Store`].
+pub async fn agreements_or_current(
+    store: &Store,
+    agreements: Option<Agreements>,
+    book: &PriceBook,
+) -> Result<Agreements, BillError> {
+    let agreements = match agreements {
+        Some(agreements) => agreements,
+        None if book.currency == NO_CURRENCY => Agreements::default(),
+        None => commitments::table::current(store).await?.unwrap_or_default(),
     };
+    let is_empty = agreements.commitments.is_empty() && agreements.budgets.is_empty();
+    if is_empty || agreements.currency == book.currency {
+        return Ok(agreements);
+    }
+    Err(BillError::Currencies { commitments: agreements.currency, book: book.currency.clone() })
+}
+
+/// Makes the bill of a period from what the store holds, by these prices and agreements, which must be of one currency.
+///
+/// # Errors
+/// [`BillError::Store`].
+pub async fn build_with(
+    store: &Store,
+    period: &Period,
+    book: PriceBook,
+    agreements: Agreements,
+) -> Result<Statement, BillError> {
     let directory = directory::table::current(store).await?;
-    let agreements = Agreements::default();
     let mut grain = grain(&book, &agreements, period);
     grain.cut(directory.iter().flat_map(|directory| directory.changes(period)));
     let mut facts = facts::fetch(store, period, &grain).await?;

@@ -1,8 +1,10 @@
 //! The command line: one file a command, each with its arguments and the call into the library.
 
 pub mod clickhouse;
+pub mod commitments;
 pub mod demo;
 pub mod directory;
+pub mod documents;
 pub mod import;
 pub mod migrate;
 pub mod p99;
@@ -41,6 +43,8 @@ enum Command {
     Report(report::Args),
     /// Check, load and show price books
     Prices(prices::Args),
+    /// Check, load and show commitments and budgets
+    Commitments(commitments::Args),
     /// Load and show which department a project belongs to, and from when
     Directory(directory::Args),
     /// Import allocations that contador did not meter itself
@@ -67,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::P99(args) => p99::run(args),
         Command::Report(args) => report::run(args),
         Command::Prices(args) => prices::run(args),
+        Command::Commitments(args) => commitments::run(args),
         Command::Directory(args) => directory::run(args),
         Command::Import(args) => import::run(args),
         Command::Demo(args) => demo::run(args),

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use anyhow::Context;
 
 use super::{Failure, usage};
+use crate::bill::commitments::{self, Agreements};
 use crate::bill::decimal;
 use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
 use crate::bill::report::{self, Dimension, Report};
-use crate::bill::statement::{self, BillError};
-use crate::store::StoreArgs;
+use crate::bill::statement::{self, BillError, Statement};
+use crate::store::{Store, StoreArgs};
 
 /// Columns of a table.
 const WIDTH: u16 = 80;
@@ -29,9 +30,9 @@ pub struct Args {
     /// End, exclusive
     #[arg(long, requires = "from", value_name = "TIME")]
     to: Option<String>,
-    /// Time zone in which the month and dates are meant
-    #[arg(long, value_name = "ZONE", default_value = "UTC")]
-    time_zone: String,
+    /// Time zone in which the month and dates are meant [default: the price book's]
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
     /// Price every GPU-hour like this instead of by the price book in the store
     #[arg(long, value_name = "RATE", conflicts_with = "prices")]
     flat_rate: Option<String>,
@@ -41,6 +42,9 @@ pub struct Args {
     /// Price by the book in this file instead of by the one in the store
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
+    /// Apply the commitments and budgets in this file instead of those in the store
+    #[arg(long, value_name = "FILE")]
+    commitments: Option<PathBuf>,
     /// What to group by
     #[arg(long, value_enum, default_value_t)]
     by: Dimension,
@@ -73,13 +77,11 @@ enum Format {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let (period, book) = (period(&args)?, prices(&args)?);
+    // What can be said to be wrong without the store is said without it.
+    period(&args, args.time_zone.as_deref().unwrap_or("UTC"))?;
+    let (book, agreements) = (prices(&args)?, commitments(&args)?);
     let store = args.store.open()?;
-    let statement =
-        super::runtime()?.block_on(statement::build(&store, &period, book)).map_err(|error| match error {
-            BillError::NoPrices => usage(error),
-            BillError::Store(error) => error.into(),
-        })?;
+    let statement = super::runtime()?.block_on(bill(&args, &store, book, agreements))?;
     let report = Report::new(statement, args.by, args.department.clone());
     let text = shown(&report, args.format)?;
     match &args.out {
@@ -98,8 +100,24 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn period(args: &Args) -> Result<Period, Failure> {
-    let zone = period::zone(&args.time_zone).map_err(usage)?;
+async fn bill(
+    args: &Args,
+    store: &Store,
+    book: Option<PriceBook>,
+    agreements: Option<Agreements>,
+) -> Result<Statement, Failure> {
+    let failed = |error| match error {
+        BillError::Store(error) => error.into(),
+        error => usage(error),
+    };
+    let book = statement::book_or_current(store, book).await.map_err(failed)?;
+    let period = period(args, args.time_zone.as_ref().unwrap_or(&book.time_zone))?;
+    let agreements = statement::agreements_or_current(store, agreements, &book).await.map_err(failed)?;
+    statement::build_with(store, &period, book, agreements).await.map_err(failed)
+}
+
+fn period(args: &Args, zone: &str) -> Result<Period, Failure> {
+    let zone = period::zone(zone).map_err(usage)?;
     let period = match (&args.month, &args.from, &args.to) {
         (Some(month), _, _) => Period::month(month, &zone),
         (None, Some(from), Some(to)) => Period::between(from, to, &zone),
@@ -119,6 +137,11 @@ fn prices(args: &Args) -> Result<Option<PriceBook>, Failure> {
     let Some(path) = &args.prices else { return Ok(None) };
     let book = file::read(path).map_err(|error| Failure::Usage(error.into()))?;
     Ok(Some(book))
+}
+
+fn commitments(args: &Args) -> Result<Option<Agreements>, Failure> {
+    let read = args.commitments.as_deref().map(commitments::file::read).transpose();
+    read.map_err(|error| Failure::Usage(error.into()))
 }
 
 fn shown(report: &Report, format: Format) -> Result<String, Failure> {

@@ -1,12 +1,13 @@
 //! `GET /api/v1/costs`: what a period cost, by any dimensions: the same numbers as `contador report`, since both add up the lines of the
 //! same statement.
 //!
-//! Parameters: `month` (such as `2026-10`), or `from` and `to` (RFC 3339, dates or epoch seconds; half-open); `time_zone` (UTC if absent);
+//! Parameters: `month` (such as `2026-10`), or `from` and `to` (RFC 3339, dates or epoch seconds; half-open); `time_zone` (the price book's if absent);
 //! `by` (dimensions, separated by commas; `department` if absent); and any dimension by its name, which leaves lines of that value alone.
 
 use axum::extract::{RawQuery, State};
 use axum::routing::get;
 use axum::{Json, Router};
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::Known;
@@ -34,6 +35,7 @@ impl From<BillError> for Fault {
             BillError::NoPrices => {
                 Self::Conflict("no prices: load a price book with contador prices load FILE".to_owned())
             }
+            BillError::Currencies { .. } => Self::Conflict(error.to_string()),
             BillError::Store(_) => Self::Later(chain(&error)),
         }
     }
@@ -42,9 +44,31 @@ impl From<BillError> for Fault {
 /// What is asked for.
 #[derive(Debug)]
 struct Question {
-    period: Period,
+    /// A month, or both ends of a period, as they were asked for.
+    span: Span,
+    /// The price book's if it is not told.
+    zone: Option<TimeZone>,
     by: Vec<Dimension>,
     filter: Filter,
+}
+
+/// A period whose time zone may not be known yet.
+#[derive(Clone, Debug)]
+enum Span {
+    Month(String),
+    Between(String, String),
+}
+
+impl Question {
+    /// The period, in this zone if the question does not tell one.
+    fn period(&self, zone: &TimeZone) -> Result<Period, String> {
+        let zone = self.zone.as_ref().unwrap_or(zone);
+        let period = match &self.span {
+            Span::Month(month) => Period::month(month, zone),
+            Span::Between(from, to) => Period::between(from, to, zone),
+        };
+        period.map_err(|error| error.to_string())
+    }
 }
 
 fn read(query: &str) -> Result<Question, String> {
@@ -82,16 +106,19 @@ fn read(query: &str) -> Result<Question, String> {
             }
         }
     }
-    let zone = period::zone(zone.as_deref().unwrap_or("UTC")).map_err(|error| error.to_string())?;
-    let period = match (month, from, to) {
-        (Some(month), None, None) => Period::month(&month, &zone),
-        (None, Some(from), Some(to)) => Period::between(&from.replace(' ', "+"), &to.replace(' ', "+"), &zone),
+    let zone = zone.map(|zone| period::zone(&zone)).transpose().map_err(|error| error.to_string())?;
+    // A plus that was not escaped is a blank.
+    let span = match (month, from, to) {
+        (Some(month), None, None) => Span::Month(month),
+        (None, Some(from), Some(to)) => Span::Between(from.replace(' ', "+"), to.replace(' ', "+")),
         _ => return Err("month: expected one such as 2026-10, or from and to".to_owned()),
     };
     if by.is_empty() {
         by.push(Dimension::Department);
     }
-    Ok(Question { period: period.map_err(|error| error.to_string())?, by, filter })
+    let question = Question { span, zone, by, filter };
+    question.period(&TimeZone::UTC)?;
+    Ok(question)
 }
 
 fn dimensions() -> String {
@@ -100,18 +127,22 @@ fn dimensions() -> String {
 
 async fn costs(State(known): State<Known>, RawQuery(query): RawQuery) -> Result<Json<Value>, Fault> {
     let question = read(&query.unwrap_or_default()).map_err(Fault::Asked)?;
-    let (statement, served) = asked(&known, find(&known.store, &question.period)).await?;
+    let (statement, served) = asked(&known, find(&known.store, &question)).await?;
     answer(&question, &statement, &served).map(Json)
 }
 
-async fn find(store: &Store, period: &Period) -> Result<(Statement, Served), BillError> {
-    let statement = statement::build(store, period, None).await?;
-    let directory = directory::table::current(store).await?;
-    Ok((statement, units::fetch(store, period, directory.as_ref()).await?))
+async fn find(store: &Store, question: &Question) -> Result<(Statement, Served), Fault> {
+    let book = statement::book_or_current(store, None).await?;
+    let period = question.period(&book.zone()).map_err(Fault::Asked)?;
+    let statement = statement::build(store, &period, Some(book)).await?;
+    let directory = directory::table::current(store).await.map_err(BillError::from)?;
+    let served = units::fetch(store, &period, directory.as_ref()).await.map_err(BillError::from)?;
+    Ok((statement, served))
 }
 
 fn answer(question: &Question, statement: &Statement, served: &Served) -> Result<Value, Fault> {
-    let Question { period, by, filter } = question;
+    let Question { by, filter, .. } = question;
+    let period = &statement.period;
     let groups = view::groups(statement, by, filter);
     if groups.len() > MOST_GROUPS {
         return Err(Fault::Asked(format!(
@@ -209,7 +240,8 @@ mod tests {
         let question = read("from=2026-10-01T00:00:00%2B02:00&to=2026-10-02&time_zone=Europe/Berlin&by=department,day&by=day&project=a%20b").unwrap();
         assert_eq!(question.by, [Dimension::Department, Dimension::Day]);
         assert_eq!(question.filter.asked().collect::<Vec<_>>(), [(Dimension::Project, "a b")]);
-        assert_eq!((question.period.from, question.period.to), (1_790_805_600_000, 1_790_892_000_000));
+        let period = question.period(&TimeZone::UTC).unwrap();
+        assert_eq!((period.from, period.to), (1_790_805_600_000, 1_790_892_000_000));
         assert_eq!(read("month=2026-10").unwrap().by, [Dimension::Department]);
     }
 

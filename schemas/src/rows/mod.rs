@@ -20,7 +20,7 @@ pub use generic::{DeadLetter, Event, Metric};
 pub use gpu::GpuSample;
 pub use latency::{Latency, LatencyTotal, Served};
 pub use ledger::{LedgerRow, OwnerRow};
-pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, DirectoryEntry, PRICE_SCALE, Price};
+pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, Commitments, DirectoryEntry, Price};
 pub use storage::{NodeSample, StorageSample};
 
 /// A row that is kept in a table of its own.
@@ -49,6 +49,7 @@ tables! {
     Metric => "metrics",
     Allocation => "allocations",
     Price => "prices",
+    Commitments => "commitments",
     DeadLetter => "dead_letters",
     DirectoryEntry => "directory",
 }

@@ -83,7 +83,7 @@ pub enum Basis {
 pub struct ConsumptionRule {
     /// By which.
     pub model: Consumption,
-    /// Attribute of an owner (as [`Owner::attributes`] names it) or `gpu_model`, and the pattern that its value must match.
+    /// Attribute of an owner (as [`Owner::attributes`] names it) or `gpu_model`, and the pattern that its value must match, by name.
     pub matches: Vec<(String, Glob)>,
 }
 
