@@ -1,6 +1,7 @@
 //! Facts, a price book, agreements and policies to charges, exactly.
 //!
-//! A pure function, [`rate`]: facts of one span are put together and in order, so that neither their order nor their batching matters;
+//! A pure function, [`rate`]: facts of one span are put together and in order ([`merge`]), so that neither their order nor their
+//! batching matters;
 //! [`cover`] finds what commitments cover; [`price`] finds each fact's rate and quantity; [`spread`] moves what nobody held to
 //! whom the policy names; [`percentages`] adds mark-ups and taxes. Nothing is rounded and nothing is divided: sums are whole
 //! numbers over few denominators, and then fractions ([`exact`]). What a charge is for is its [`key`].
@@ -8,10 +9,14 @@
 pub mod cover;
 pub mod exact;
 pub mod key;
+mod merge;
 mod other;
 pub mod percentages;
 pub mod price;
 pub mod spread;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +77,7 @@ struct Sums {
 /// [`super::facts::Grain`] says. What has no price costs nothing here, and is told apart as unpriced.
 pub fn rate(facts: &Facts, terms: &Terms<'_>) -> Rated {
     let mut rater = Rater { terms, days: BTreeMap::new(), sums: BTreeMap::new(), rated: Rated::default() };
-    let merged = merged(&facts.facts);
+    let merged = merge::merged(&facts.facts);
     let coverage = cover::cover(&merged, &terms.agreements.commitments, terms.period);
     for (number, fact) in merged.iter().enumerate() {
         rater.fact(fact, coverage.of_fact.get(&number).map_or(&[], Vec::as_slice));
@@ -83,34 +88,6 @@ pub fn rate(facts: &Facts, terms: &Terms<'_>) -> Rated {
     spread::spread(&mut rated.charges, &terms.book.policy);
     percentages::add(&mut rated.charges, terms);
     rated
-}
-
-/// Facts in a fixed order, those of one owner, device, span and session put together.
-fn merged(facts: &[Fact]) -> Vec<Fact> {
-    let key = |fact: &Fact| {
-        (
-            (fact.kind, Arc::clone(&fact.owner), Arc::clone(&fact.cost_centre), Arc::clone(&fact.device)),
-            (fact.from, fact.to, fact.session, fact.imported, fact.simulated, fact.fraction),
-        )
-    };
-    let mut merged: BTreeMap<_, Fact> = BTreeMap::new();
-    for fact in facts {
-        match merged.get_mut(&key(fact)) {
-            None => _ = merged.insert(key(fact), fact.clone()),
-            Some(same) => {
-                same.held += fact.held;
-                same.allocated += fact.allocated;
-                same.unknown += fact.unknown;
-                same.busy += fact.busy;
-                same.greater += fact.greater;
-                same.instance += fact.instance;
-                same.memory_mib_ms += fact.memory_mib_ms;
-                same.energy_mj += fact.energy_mj;
-                same.rows += fact.rows;
-            }
-        }
-    }
-    merged.into_values().collect()
 }
 
 /// What of a fact is told in one line or another, as whole numbers.
