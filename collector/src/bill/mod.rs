@@ -4,7 +4,7 @@
 //! of which device in a [`period`], in whole numbers, and cut wherever something changes that a price depends on; the [`directory`] has
 //! the department of a project. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
 //! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
-//! shows views of it as JSON, CSV or a table. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
+//! shows views of it as JSON, CSV or a table. A [`plan`] says what other ways of having GPUs would have cost. Text becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes
 //! up a fleet for the demo.
 
 pub mod apportion;
@@ -14,6 +14,7 @@ pub mod directory;
 pub mod facts;
 pub mod import;
 pub mod period;
+pub mod plan;
 pub mod prices;
 pub mod rate;
 pub mod report;

@@ -6,6 +6,7 @@ pub mod directory;
 pub mod import;
 pub mod migrate;
 pub mod p99;
+pub mod plan;
 pub mod prices;
 pub mod report;
 pub mod serve;
@@ -39,6 +40,8 @@ enum Command {
     P99(p99::Args),
     /// The bill of a month or of a period
     Report(report::Args),
+    /// What reserving or sharing GPUs would cost
+    Plan(plan::Args),
     /// Check, load and show price books
     Prices(prices::Args),
     /// Load and show which department a project belongs to, and from when
@@ -66,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(args),
         Command::P99(args) => p99::run(args),
         Command::Report(args) => report::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Prices(args) => prices::run(args),
         Command::Directory(args) => directory::run(args),
         Command::Import(args) => import::run(args),

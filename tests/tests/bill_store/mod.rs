@@ -8,6 +8,7 @@ use contador_tests::{Engine, binary};
 use serde_json::Value;
 
 /// The header of an allocations file.
+#[allow(dead_code, reason = "not every test file imports")]
 pub const HEADER: &str =
     "start,end,node,device,gpu_model,gpus,fraction,environment,department,project,experiment,user,service,job";
 
@@ -37,6 +38,7 @@ impl Bill {
     }
 
     /// An allocations file with these lines.
+    #[allow(dead_code, reason = "not every test file imports")]
     pub fn allocations(&self, name: &str, lines: &[&str]) -> anyhow::Result<String> {
         self.file(name, &format!("{HEADER}\n{}\n", lines.join("\n")))
     }
@@ -57,6 +59,7 @@ impl Bill {
     }
 
     /// Runs `contador report --format json` with more arguments.
+    #[allow(dead_code, reason = "not every test file reports")]
     pub fn report(&self, arguments: &str) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.done(&format!("report --format json {arguments}"))?)?)
     }

@@ -185,7 +185,10 @@ fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
 }
 
 /// What these owner ids mean.
-async fn owners(store: &Store, ids: BTreeSet<Uuid>) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
+pub(in crate::bill) async fn owners(
+    store: &Store,
+    ids: BTreeSet<Uuid>,
+) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
     let failed = || StoreError::doing("read the owners");
     let ids: Vec<Uuid> = ids.into_iter().collect();
     let mut names = HashMap::with_capacity(ids.len());
