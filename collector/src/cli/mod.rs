@@ -40,7 +40,7 @@ enum Command {
     P99(p99::Args),
     /// The bill of a month or of a period
     Report(report::Args),
-    /// What reserving or sharing GPUs would cost
+    /// What reserving or sharing GPUs would cost, and how many are needed
     Plan(plan::Args),
     /// Check, load and show price books
     Prices(prices::Args),

@@ -1,5 +1,6 @@
-//! `contador plan`: what other ways of having GPUs would cost.
+//! `contador plan`: what other ways of having GPUs would cost, and how many are needed.
 
+mod capacity;
 mod commitments;
 
 use std::path::{Path, PathBuf};
@@ -22,12 +23,15 @@ pub struct Args {
 enum Action {
     /// Reserve, pay by the minute, or share: on the demand of a period
     Commitments(Box<commitments::Args>),
+    /// GPUs that a service needs for its peaks
+    Capacity(Box<capacity::Args>),
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.action {
         Action::Commitments(args) => commitments::run(*args),
+        Action::Capacity(args) => capacity::run(*args),
     }
 }
 

@@ -1,6 +1,7 @@
-//! Plans as SVG that can stand alone or in a page: [`commitments`] draws the curve of costs, and how many GPUs were held. Numbers
-//! are floating point here, since they become pixels.
+//! Plans as SVG that can stand alone or in a page: [`commitments`] draws the curve of costs and how many GPUs were held,
+//! [`capacity`] the GPUs of each hour of the week. Numbers are floating point here, since they become pixels.
 
+pub mod capacity;
 pub mod commitments;
 
 use num_rational::BigRational;

@@ -1,9 +1,11 @@
-//! Plans as tables for people and as JSON for machines ([`commitments`]). Money is rounded here, and only here; JSON has the exact
-//! fractions beside it where a decision hangs on them.
+//! Plans as tables for people and as JSON for machines: [`commitments`] and [`capacity`]. Money is rounded here, and only here; JSON has
+//! the exact fractions beside it where a decision hangs on them.
 
+pub mod capacity;
 pub mod commitments;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use num_rational::BigRational;
 
 use crate::bill::apportion::round;
 use crate::bill::decimal::Millionths;
@@ -20,6 +22,12 @@ pub(super) fn millionths(amount: &Amount) -> Millionths {
 pub(super) fn cents(amount: &Amount) -> String {
     let text = Millionths(round(amount, 100) * 10_000).grouped();
     text[..text.len() - 4].to_owned()
+}
+
+/// A fraction for people, to hundredths, without needless zeros.
+pub(super) fn number(value: &BigRational) -> String {
+    let text = cents(&Amount::new(value.numer().clone(), value.denom()));
+    text.strip_suffix(".00").map_or(text.clone(), str::to_owned)
 }
 
 /// Thousandths as a percentage.
@@ -54,6 +62,8 @@ mod tests {
         {
             assert_eq!(cents(&amount), text);
         }
+        assert_eq!(number(&of(5, 1).reduced()), "5");
+        assert_eq!(number(&of(5, 2).reduced()), "2.50");
         assert_eq!(percent(Some(708)), "70.8 %");
     }
 }
