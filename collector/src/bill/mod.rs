@@ -6,7 +6,7 @@
 //! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
 //! shows views of it as JSON, CSV or a table; [`focus`] writes its charges in the format of FOCUS, as CSV and as [`parquet`]. Text
 //! becomes exact numbers, and they text again, in [`decimal`] alone. [`sample`] makes up a fleet for the demo. Price books and
-//! commitments are [`document`]s.
+//! commitments are [`document`]s. A [`plan`] says what other ways of having GPUs would have cost.
 
 pub mod apportion;
 pub mod commitments;
@@ -18,6 +18,7 @@ pub mod focus;
 pub mod import;
 pub mod parquet;
 pub mod period;
+pub mod plan;
 pub mod prices;
 pub mod rate;
 pub mod report;

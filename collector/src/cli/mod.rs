@@ -8,6 +8,7 @@ pub mod documents;
 pub mod import;
 pub mod migrate;
 pub mod p99;
+pub mod plan;
 pub mod prices;
 pub mod report;
 pub mod serve;
@@ -41,6 +42,8 @@ enum Command {
     P99(p99::Args),
     /// The bill of a month or of a period
     Report(report::Args),
+    /// What reserving or sharing GPUs would cost, and how many are needed
+    Plan(plan::Args),
     /// Check, load and show price books
     Prices(prices::Args),
     /// Check, load and show commitments and budgets
@@ -70,6 +73,7 @@ pub fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(args),
         Command::P99(args) => p99::run(args),
         Command::Report(args) => report::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Prices(args) => prices::run(args),
         Command::Commitments(args) => commitments::run(args),
         Command::Directory(args) => directory::run(args),
