@@ -12,6 +12,7 @@ pub mod commitments;
 pub mod decimal;
 pub mod directory;
 pub mod facts;
+pub mod forecast;
 pub mod import;
 pub mod period;
 pub mod prices;
