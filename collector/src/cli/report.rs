@@ -1,17 +1,18 @@
 //! `contador report`.
 
-use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::io::{self, Write, stdout};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use jiff::Timestamp;
 
 use super::{Failure, usage};
 use crate::bill::decimal;
 use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
-use crate::bill::report::{self, Dimension, Report};
-use crate::bill::statement::{self, BillError};
-use crate::store::StoreArgs;
+use crate::bill::report::{self, Beside, Dimension, Lang, Report};
+use crate::bill::statement::{self, BillError, Statement};
+use crate::store::{Store, StoreArgs};
 
 /// Columns of a table.
 const WIDTH: u16 = 80;
@@ -41,16 +42,25 @@ pub struct Args {
     /// Price by the book in this file instead of by the one in the store
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// What to group by
-    #[arg(long, value_enum, default_value_t)]
-    by: Dimension,
+    /// What to group by; several times for groups in groups
+    #[arg(long, value_enum, default_value = "department")]
+    by: Vec<Dimension>,
     /// Only this department's lines
     #[arg(long)]
     department: Option<String>,
     /// How to show it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write to this file instead of standard output
+    /// Language of HTML
+    #[arg(long, value_enum, default_value_t)]
+    lang: Lang,
+    /// Everything: each line in CSV and JSON, and in HTML not only the largest of many
+    #[arg(long)]
+    detail: bool,
+    /// Do without last month, which is told in all formats but CSV
+    #[arg(long)]
+    no_compare: bool,
+    /// Write to this file instead of standard output: whole, or not at all
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Succeed even if something has no price
@@ -65,9 +75,11 @@ enum Format {
     /// For a terminal
     #[default]
     Table,
+    /// One file for people, with everything in it
+    Html,
     /// One object, amounts as decimal strings
     Json,
-    /// One record a group
+    /// One record a group, or with --detail a line
     Csv,
 }
 
@@ -75,15 +87,19 @@ enum Format {
 pub fn run(args: Args) -> Result<(), Failure> {
     let (period, book) = (period(&args)?, prices(&args)?);
     let store = args.store.open()?;
-    let statement =
-        super::runtime()?.block_on(statement::build(&store, &period, book)).map_err(|error| match error {
+    let (statement, last) = super::runtime()?.block_on(statements(&store, &period, book, with_last(&args))).map_err(
+        |error| match error {
             BillError::NoPrices => usage(error),
             BillError::Store(error) => error.into(),
-        })?;
-    let report = Report::new(statement, args.by, args.department.clone());
-    let text = shown(&report, args.format)?;
+        },
+    )?;
+    let now = Timestamp::now().as_millisecond();
+    let beside = Beside { last, now: (period.from..period.to).contains(&now).then_some(now), ..Beside::default() };
+    let (by, then) = args.by.split_first().ok_or_else(|| usage("--by: expected at least one dimension"))?;
+    let report = Report::of(statement, *by, then.to_vec(), args.department.clone()).beside(beside);
+    let text = shown(&report, &args)?;
     match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?,
+        Some(path) => write(path, &text).with_context(|| format!("{}: cannot be written", path.display()))?,
         None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
     }
     if !report.statement.unpriced.is_empty() && !args.allow_unpriced {
@@ -121,10 +137,55 @@ fn prices(args: &Args) -> Result<Option<PriceBook>, Failure> {
     Ok(Some(book))
 }
 
-fn shown(report: &Report, format: Format) -> Result<String, Failure> {
-    Ok(match format {
-        Format::Table => report.to_table(WIDTH),
-        Format::Json => serde_json::to_string_pretty(&report.to_json())? + "\n",
-        Format::Csv => report.to_csv()?,
+/// Whether the bill of the month before is wanted.
+const fn with_last(args: &Args) -> bool {
+    !args.no_compare && !matches!(args.format, Format::Csv)
+}
+
+/// The bill of the period and, where that is a month, of the month before, by the same prices.
+async fn statements(
+    store: &Store,
+    period: &Period,
+    book: Option<PriceBook>,
+    with_last: bool,
+) -> Result<(Statement, Option<Statement>), BillError> {
+    let statement = statement::build(store, period, book.clone()).await?;
+    let last = match period.month_before().filter(|_| with_last) {
+        Some(before) => Some(statement::build(store, &before, book).await?),
+        None => None,
+    };
+    Ok((statement, last))
+}
+
+fn shown(report: &Report, args: &Args) -> Result<String, Failure> {
+    Ok(match (args.format, args.detail) {
+        (Format::Table, _) => report.to_table(WIDTH),
+        (Format::Html, is_whole) => report.to_html(args.lang, is_whole),
+        (Format::Json, true) => serde_json::to_string_pretty(&report.to_json_with_lines())? + "\n",
+        (Format::Json, false) => serde_json::to_string_pretty(&report.to_json())? + "\n",
+        (Format::Csv, true) => report.to_csv_of_lines()?,
+        (Format::Csv, false) => report.to_csv()?,
     })
+}
+
+/// Writes a file beside and puts it in its place, so that nobody reads half of one. What is no file, such as a pipe, is written to.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(path, text);
+    }
+    // Of a link, what it leads to is replaced.
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut options = tempfile::Builder::new();
+    // As the file that it replaces, or as any new file.
+    if let Ok(metadata) = std::fs::metadata(&path) {
+        options.permissions(metadata.permissions());
+    } else {
+        options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    }
+    let mut file = options.prefix(".contador-report-").tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(())
 }
