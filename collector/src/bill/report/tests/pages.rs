@@ -304,3 +304,37 @@ fn lines_in_full_sum_to_the_total() {
     );
     assert!(json["lines"][0]["experiment"].is_null());
 }
+
+/// Relative luminance of a colour such as `#1b2430`, by the Web Content Accessibility Guidelines.
+fn luminance(colour: &str) -> f64 {
+    let digits: String = match colour.len() {
+        4 => colour.chars().skip(1).flat_map(|digit| [digit, digit]).collect(),
+        _ => colour[1..].to_owned(),
+    };
+    let part = |at: usize| {
+        let part = f64::from(u8::from_str_radix(&digits[at..at + 2], 16).unwrap()) / 255.0;
+        if part <= 0.03928 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
+}
+
+#[test]
+fn text_and_charts_stand_out_from_the_paper_by_day_and_night() {
+    let style = include_str!("../html/style.css");
+    let palettes: Vec<&str> = style.split(":root{").skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
+    for palette in &palettes[..2] {
+        let of = |name: &str| palette.split_once(&format!("--{name}:")).unwrap().1.split([';', '}']).next().unwrap();
+        let contrast = |one: &str, other: &str| {
+            let (one, other) = (luminance(of(one)), luminance(of(other)));
+            (one.max(other) + 0.05) / (one.min(other) + 0.05)
+        };
+        // Level AA: 4.5 for text, 3 for what a chart is made of.
+        for name in ["ink", "soft", "link", "bad"] {
+            assert!(contrast(name, "paper") >= 4.5 && contrast(name, "faint") >= 4.5, "{name}");
+        }
+        assert!(contrast("good", "good-back") >= 4.5 && contrast("warn", "warn-back") >= 4.5);
+        for name in ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "rest", "band"] {
+            assert!(contrast(name, "paper") >= 3.0, "{name}: {}", contrast(name, "paper"));
+        }
+    }
+}
