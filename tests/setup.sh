@@ -23,6 +23,7 @@ have_python || missing+=(python3-venv)
 have_npm || missing+=(nodejs npm)
 have_prometheus || missing+=(prometheus)
 have_slurm || missing+=(slurm-wlm munge)
+command -v chromium >/dev/null || missing+=(chromium)
 
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -58,6 +59,7 @@ tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a
   have_python || { echo clickhouse_connect_finds_a_server; tests_in tests/tests/{otel_sdks,scrape_agent}.rs | grep python; }
   have_slurm || { tests_in tests/tests/slurm_real.rs; echo the_installed_sacct_has_these_columns; }
   have_focus_python || tests_in tests/tests/bill_focus.rs | grep validator
+  command -v chromium >/dev/null || tests_in tests/tests/bill_pages.rs | grep chromium
   have_prometheus || tests_in tests/tests/{prometheus,cases_show}.rs
   if ! have_npm; then
     echo the_node_client_finds_a_server

@@ -15,6 +15,7 @@ pub mod directory;
 pub mod document;
 pub mod facts;
 pub mod focus;
+pub mod forecast;
 pub mod import;
 pub mod parquet;
 pub mod period;

@@ -1,16 +1,17 @@
 //! `contador report`.
 
-use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::io::{self, Write, stdout};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use jiff::Timestamp;
 
 use super::{Failure, usage};
 use crate::bill::commitments::{self, Agreements};
 use crate::bill::decimal;
 use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
-use crate::bill::report::{self, Dimension, Report};
+use crate::bill::report::{self, Beside, Dimension, Lang, Report};
 use crate::bill::statement::{self, BillError, Statement};
 use crate::store::{Store, StoreArgs};
 
@@ -45,16 +46,25 @@ pub struct Args {
     /// Apply the commitments and budgets in this file instead of those in the store
     #[arg(long, value_name = "FILE")]
     commitments: Option<PathBuf>,
-    /// What to group by
-    #[arg(long, value_enum, default_value_t)]
-    by: Dimension,
+    /// What to group by; several times for groups in groups
+    #[arg(long, value_enum, default_value = "department")]
+    by: Vec<Dimension>,
     /// Only this department's lines
     #[arg(long)]
     department: Option<String>,
     /// How to show it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write to this file instead of standard output
+    /// Language of HTML
+    #[arg(long, value_enum, default_value_t)]
+    lang: Lang,
+    /// Everything: each line in CSV and JSON, and in HTML not only the largest of many
+    #[arg(long)]
+    detail: bool,
+    /// Do without last month, which is told in all formats but CSV
+    #[arg(long)]
+    no_compare: bool,
+    /// Write to this file instead of standard output: whole, or not at all
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Succeed even if something has no price
@@ -69,9 +79,11 @@ enum Format {
     /// For a terminal
     #[default]
     Table,
+    /// One file for people, with everything in it
+    Html,
     /// One object, amounts as decimal strings
     Json,
-    /// One record a group
+    /// One record a group, or with --detail a line
     Csv,
 }
 
@@ -81,11 +93,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     period(&args, args.time_zone.as_deref().unwrap_or("UTC"))?;
     let (book, agreements) = (prices(&args)?, commitments(&args)?);
     let store = args.store.open()?;
-    let statement = super::runtime()?.block_on(bill(&args, &store, book, agreements))?;
-    let report = Report::new(statement, args.by, args.department.clone());
-    let text = shown(&report, args.format)?;
+    let now = Timestamp::now().as_millisecond();
+    let (statement, beside) = super::runtime()?.block_on(bill(&args, &store, book, agreements, now))?;
+    let (by, then) = args.by.split_first().ok_or_else(|| usage("--by: expected at least one dimension"))?;
+    let report = Report::of(statement, *by, then.to_vec(), args.department.clone()).beside(beside);
+    let text = shown(&report, &args)?;
     match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?,
+        Some(path) => write(path, &text).with_context(|| format!("{}: cannot be written", path.display()))?,
         None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
     }
     if !report.statement.unpriced.is_empty() && !args.allow_unpriced {
@@ -100,12 +114,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The bill of the period, and what is shown beside it: where it is a month, the bill of the month before, by the same prices.
 async fn bill(
     args: &Args,
     store: &Store,
     book: Option<PriceBook>,
     agreements: Option<Agreements>,
-) -> Result<Statement, Failure> {
+    now: i64,
+) -> Result<(Statement, Beside), Failure> {
     let failed = |error| match error {
         BillError::Store(error) => error.into(),
         error => usage(error),
@@ -113,7 +129,15 @@ async fn bill(
     let book = statement::book_or_current(store, book).await.map_err(failed)?;
     let period = period(args, args.time_zone.as_ref().unwrap_or(&book.time_zone))?;
     let agreements = statement::agreements_or_current(store, agreements, &book).await.map_err(failed)?;
-    statement::build_with(store, &period, book, agreements).await.map_err(failed)
+    let last = match period.month_before().filter(|_| with_last(args)) {
+        Some(before) => {
+            Some(statement::build_with(store, &before, book.clone(), agreements.clone()).await.map_err(failed)?)
+        }
+        None => None,
+    };
+    let now = (period.from..period.to).contains(&now).then_some(now);
+    let statement = statement::build_with(store, &period, book, agreements).await.map_err(failed)?;
+    Ok((statement, Beside { last, now, ..Beside::default() }))
 }
 
 fn period(args: &Args, zone: &str) -> Result<Period, Failure> {
@@ -144,10 +168,40 @@ fn commitments(args: &Args) -> Result<Option<Agreements>, Failure> {
     read.map_err(|error| Failure::Usage(error.into()))
 }
 
-fn shown(report: &Report, format: Format) -> Result<String, Failure> {
-    Ok(match format {
-        Format::Table => report.to_table(WIDTH),
-        Format::Json => serde_json::to_string_pretty(&report.to_json())? + "\n",
-        Format::Csv => report.to_csv()?,
+/// Whether the bill of the month before is wanted.
+const fn with_last(args: &Args) -> bool {
+    !args.no_compare && !matches!(args.format, Format::Csv)
+}
+
+fn shown(report: &Report, args: &Args) -> Result<String, Failure> {
+    Ok(match (args.format, args.detail) {
+        (Format::Table, _) => report.to_table(WIDTH),
+        (Format::Html, is_whole) => report.to_html(args.lang, is_whole),
+        (Format::Json, true) => serde_json::to_string_pretty(&report.to_json_with_lines())? + "\n",
+        (Format::Json, false) => serde_json::to_string_pretty(&report.to_json())? + "\n",
+        (Format::Csv, true) => report.to_csv_of_lines()?,
+        (Format::Csv, false) => report.to_csv()?,
     })
+}
+
+/// Writes a file beside and puts it in its place, so that nobody reads half of one. What is no file, such as a pipe, is written to.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(path, text);
+    }
+    // Of a link, what it leads to is replaced.
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut options = tempfile::Builder::new();
+    // As the file that it replaces, or as any new file.
+    if let Ok(metadata) = std::fs::metadata(&path) {
+        options.permissions(metadata.permissions());
+    } else {
+        options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    }
+    let mut file = options.prefix(".contador-report-").tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(())
 }
