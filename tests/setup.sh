@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: Debian packages by apt-get (as root), then real clients of ClickHouse
-# and OpenTelemetry's SDKs from PyPI and npm (clients/setup.sh). Without root it names the packages, and writes to
-# target/test-deps/left-out the names of the tests that can't run without them. Called by `make test-deps` and `make test`.
+# and OpenTelemetry's SDKs from PyPI and npm (clients/setup.sh), and the FOCUS validator (clients/focus/setup.sh). Without root it
+# names the packages, and writes to target/test-deps/left-out the names of the tests that can't run without them. Called by
+# `make test-deps` and `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deps=target/test-deps
@@ -12,6 +13,8 @@ have_python() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
 have_npm() { command -v npm >/dev/null && command -v node >/dev/null; }
 have_prometheus() { command -v prometheus >/dev/null && command -v promtool >/dev/null; }
 have_slurm() { for program in slurmctld slurmd munged mungekey; do [ -x "/usr/sbin/$program" ] || command -v "$program" >/dev/null || return 1; done; }
+# The FOCUS validator needs a newer Python than many distributions have; it is looked for, never installed.
+have_focus_python() { tests/clients/focus/setup.sh --look >/dev/null; }
 
 missing=()
 command -v curl >/dev/null || missing+=(curl)
@@ -20,6 +23,7 @@ have_python || missing+=(python3-venv)
 have_npm || missing+=(nodejs npm)
 have_prometheus || missing+=(prometheus)
 have_slurm || missing+=(slurm-wlm munge)
+command -v chromium >/dev/null || missing+=(chromium)
 
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -53,7 +57,9 @@ tests_in() { awk '/^#\[(tokio::)?test/ { wanted = 1 } wanted && match($0, /fn [a
   command -v curl >/dev/null || tests_in tests/tests/engine_{http,formats}.rs
   command -v openssl >/dev/null || echo the_api_server_is_reached_by_tls_with_a_token_that_changes
   have_python || { echo clickhouse_connect_finds_a_server; tests_in tests/tests/{otel_sdks,scrape_agent}.rs | grep python; }
-  have_slurm || tests_in tests/tests/slurm_real.rs
+  have_slurm || { tests_in tests/tests/slurm_real.rs; echo the_installed_sacct_has_these_columns; }
+  have_focus_python || tests_in tests/tests/bill_focus.rs | grep validator
+  command -v chromium >/dev/null || tests_in tests/tests/bill_pages.rs | grep chromium
   have_prometheus || tests_in tests/tests/{prometheus,cases_show}.rs
   if ! have_npm; then
     echo the_node_client_finds_a_server
@@ -69,6 +75,7 @@ wanted=()
 have_python && wanted+=(python)
 have_npm && wanted+=(node)
 [ ${#wanted[@]} -eq 0 ] || tests/clients/setup.sh "${wanted[@]}"
+if have_focus_python; then tests/clients/focus/setup.sh; fi
 
 # Licences are checked by cargo-deny. It takes minutes to build, so only CI installs it by itself.
 if [ -n "${CI:-}" ] && ! PATH="$PWD/$deps/cargo/bin:$PATH" command -v cargo-deny >/dev/null; then

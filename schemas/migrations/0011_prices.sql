@@ -1,13 +1,12 @@
--- The price book: what one GPU of a model costs for an hour, from an instant on.
+-- Price books, each whole: the one that was loaded last is in force.
 CREATE TABLE IF NOT EXISTS prices
 (
-    book       LowCardinality(String) COMMENT 'hash of the book that the rate is from',
-    gpu_model  LowCardinality(String) COMMENT 'as the driver names it; * for any other',
-    valid_from DateTime('UTC'),
-    rate       Decimal(38, 12) COMMENT 'a GPU-hour',
-    currency   LowCardinality(String) COMMENT 'ISO 4217',
-    loaded_at  DateTime64(3, 'UTC')
+    id        String COMMENT 'hash of the document' CODEC(ZSTD(1)),
+    document  String COMMENT 'TOML in canonical form, which reads back to an equal book' CODEC(ZSTD(3)),
+    currency  LowCardinality(String) COMMENT 'ISO 4217',
+    loaded_at DateTime64(3, 'UTC') COMMENT 'greater in what was loaded later, whatever the clocks',
+    loaded_by String COMMENT 'user and host'
 )
 ENGINE = ReplacingMergeTree(loaded_at)
-ORDER BY (book, gpu_model, valid_from)
+ORDER BY (id)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1

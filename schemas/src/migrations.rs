@@ -103,12 +103,13 @@ pub const MIGRATIONS: &[Migration] = migrations![
     23 "latency_1d" "0023_latency_1d.sql",
     24 "rollups" "0024_rollups.sql",
     25 "latency_totals" "0025_latency_totals.sql",
-    26 "invoices" "0026_invoices.sql",
-    27 "invoice_lines" "0027_invoice_lines.sql",
-    28 "invoice_facts" "0028_invoice_facts.sql",
-    29 "invoice_inputs" "0029_invoice_inputs.sql",
-    30 "adjustments" "0030_adjustments.sql",
-    31 "audit" "0031_audit.sql",
+    26 "commitments" "0026_commitments.sql",
+    27 "invoices" "0027_invoices.sql",
+    28 "invoice_lines" "0028_invoice_lines.sql",
+    29 "invoice_facts" "0029_invoice_facts.sql",
+    30 "invoice_inputs" "0030_invoice_inputs.sql",
+    31 "adjustments" "0031_adjustments.sql",
+    32 "audit" "0032_audit.sql",
 ];
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ async fn b14_a_closed_month_is_not_priced_again() -> anyhow::Result<()> {
     hours(&bill, "09-01", 100, "research")?;
     let draft = bill.report("--month 2026-09")?;
     assert_eq!(
-        (&draft["status"], &draft["invoice"], &draft["total"]),
+        (&draft["status"]["state"], &draft["invoice"], &draft["total"]),
         (&json!("draft"), &Value::Null, &json!("2472.810000"))
     );
     let tried = bill.done("close --month 2026-09 --dry-run")?;
@@ -78,7 +78,7 @@ async fn b14_a_closed_month_is_not_priced_again() -> anyhow::Result<()> {
     let closed: Vec<String> = formats.iter().map(|report| bill.done(report)).collect::<Result<_, _>>()?;
     let json: Value = serde_json::from_str(&closed[0])?;
     assert_eq!(
-        (&json["status"], &json["total"], &json["invoice"]["number"]),
+        (&json["status"]["state"], &json["total"], &json["invoice"]["number"]),
         (&json!("closed"), &json!("2472.810000"), &json!(1))
     );
     assert!(said.contains(json["invoice"]["hash"].as_str().expect("a hash")), "{said}");
@@ -153,11 +153,11 @@ async fn months_are_closed_in_their_order_once_and_when_they_are_over() -> anyho
     // Reports are in the zone of the closed months unless they say otherwise: 26 h of the first allocation, and 4.
     let report = bill.report("--month 2026-09")?;
     assert_eq!(
-        (&report["time_zone"], &report["status"], &report["total"]),
+        (&report["time_zone"], &report["status"]["state"], &report["total"]),
         (&json!("Europe/Berlin"), &json!("closed"), &json!("60.000000"))
     );
     let other = bill.report("--month 2026-09 --time-zone UTC")?;
-    assert_eq!((&other["status"], &other["total"]), (&json!("draft"), &json!("56.000000")));
+    assert_eq!((&other["status"]["state"], &other["total"]), (&json!("draft"), &json!("56.000000")));
     bill.done("close --month 2026-10")?;
     assert!(bill.done("close --verify")?.ends_with("2 invoices, one chain\n"));
     Ok(())
@@ -203,7 +203,7 @@ async fn what_comes_late_is_corrected_once_in_the_next_open_month() -> anyhow::R
         "gpu_model": "H100", "day": "2026-09-02", "gpu_hours": "1.000000", "cost": "2.000000",
     }]);
     assert_eq!(
-        (&open["corrections"], &open["status"], &open["difference"]),
+        (&open["corrections"], &open["status"]["state"], &open["difference"]),
         (&correction, &json!("draft"), &json!("0.000000"))
     );
     let by_category = bill.done("report --month 2026-10 --by category --format csv")?;
@@ -282,7 +282,7 @@ async fn a_crash_before_the_invoice_leaves_the_month_open_and_a_second_close_is_
     for table in ["invoice_facts", "invoice_lines", "invoice_inputs"] {
         before.push(bill.count(table).await?);
     }
-    assert_eq!(bill.report("--month 2026-09")?["status"], "draft");
+    assert_eq!(bill.report("--month 2026-09")?["status"]["state"], "draft");
     assert_eq!(bill.done("close --list")?, "no month is closed\n");
     bill.done("close --month 2026-09")?;
     for (table, before) in ["invoice_facts", "invoice_lines", "invoice_inputs"].into_iter().zip(before) {
@@ -451,14 +451,14 @@ async fn a_dispute_changes_a_status_and_no_amount() -> anyhow::Result<()> {
     hours(&bill, "09-02", 3, "search")?;
     let status = |department: &str| -> anyhow::Result<(Value, Value)> {
         let report = bill.report(&format!("--month 2026-09 --department {department}"))?;
-        Ok((report["status"].clone(), report["total"].clone()))
+        Ok((report["status"]["state"].clone(), report["total"].clone()))
     };
     bill.done("adjust --month 2026-09 --department search --accept")?;
     assert_eq!(status("search")?, (json!("accepted"), json!("6.000000")));
     bill.done("close --month 2026-09")?;
     bill.done("adjust --month 2026-09 --department research --dispute --reason not-ours")?;
     assert_eq!(status("research")?, (json!("disputed"), json!("20.000000")));
-    assert_eq!(bill.report("--month 2026-09")?["status"], "closed");
+    assert_eq!(bill.report("--month 2026-09")?["status"]["state"], "closed");
     let table = bill.done("report --month 2026-09")?;
     assert!(table.contains("note: disputed by research (") && table.contains("): not-ours\n"), "{table}");
     bill.done("adjust --month 2026-09 --department research --resolve --reason agreed")?;

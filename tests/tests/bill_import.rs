@@ -47,6 +47,56 @@ async fn a_faulty_file_stores_nothing_and_does_not_stop_the_others() -> anyhow::
     Ok(())
 }
 
+/// 2 × 1/2 GPU for an hour, a GPU for an hour, and 3 × 1/3 GPU, rounded to 12 decimals, for a second: 2 + 0.999999999999/3600.
+#[tokio::test]
+async fn a_dry_run_says_what_would_be_imported_and_stores_nothing() -> anyhow::Result<()> {
+    let bill = Bill::start().await?;
+    let third = "2026-09-30T23:59:59Z,2026-10-01T00:00:00Z,n1,,L4,3,0.333333333333,prod,search,ranking,,bo,,";
+    let file = bill.allocations("one.csv", &[HOUR, LATER, third])?;
+    // The store is not even there.
+    let nowhere = "--clickhouse http://127.0.0.1:9";
+    let dry = bill.done(&format!("import --format allocations --dry-run --json {nowhere} {file}"))?;
+    let dry: serde_json::Value = serde_json::from_str(&dry)?;
+    let expected = serde_json::json!({
+        "file": file,
+        "allocations": 3,
+        "owners": 3,
+        "open": 0,
+        "gpu_hours": "2.000278",
+        "gpu_hours_exact": "800111111111111/400000000000000",
+        "first_start": "2026-09-30T23:59:59Z",
+        "last_end": "2026-10-01T03:00:00Z",
+        "gpu_models": [
+            { "gpu_model": "H100", "allocations": 2, "gpu_hours": "2.000000" },
+            { "gpu_model": "L4", "allocations": 1, "gpu_hours": "0.000278" },
+        ],
+        "skipped": {},
+        "disputed": null,
+    });
+    assert_eq!(dry, serde_json::json!({ "dry_run": true, "files": [expected], "refused": 0 }));
+    let said = bill.done(&format!("import --format allocations --dry-run {nowhere} {file}"))?;
+    assert!(
+        said.contains("would import 3 allocations of 3 owners, 2.000278 GPU-hours from 2026-09-30T23:59:59Z"),
+        "{said}"
+    );
+    assert!(said.contains("\n  L4: 1 allocations, 0.000278 GPU-hours"), "{said}");
+    assert_eq!((bill.count("allocations").await?, bill.count("owners").await?), (0, 0));
+
+    let done: serde_json::Value =
+        serde_json::from_str(&bill.done(&format!("import --format allocations --json {file}"))?)?;
+    assert_eq!(done["files"], dry["files"]);
+    assert_eq!((bill.count("allocations").await?, bill.count("owners").await?), (3, 3));
+
+    let bad = bill.allocations("bad.csv", &[&HOUR.replace(",2,0.5,", ",2,1.5,")])?;
+    let output = bill.contador(&format!("import --format allocations --dry-run --json {bad} {file}"))?;
+    let (code, said) = failed(&output);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("bad.csv:2: fraction: ") && said.contains("1 of 2 files can't be imported"), "{said}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!((&told["refused"], &told["files"]), (&1.into(), &dry["files"]));
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_file_may_span_more_years_than_an_insert_has_partitions_by_default() -> anyhow::Result<()> {
     let bill = Bill::start().await?;

@@ -189,7 +189,7 @@ async fn formats_and_arguments() -> anyhow::Result<()> {
         ("report --month 2026-10 --flat-rate -1", "-1"),
         ("report --month 2026-10 --flat-rate 1 --currency euro", "--currency: \"euro\", expected three capitals"),
         ("report --month 2026-10 --flat-rate 1 --time-zone Berlin", "time zone \"Berlin\": expected"),
-        ("report --month 2026-10 --flat-rate 1 --format html", "html"),
+        ("report --month 2026-10 --flat-rate 1 --format pdf", "html"),
         ("report --month 2026-10 --prices missing.toml", "missing.toml: cannot be read"),
     ] {
         let (code, said) = failed(&bill.contador(arguments)?);

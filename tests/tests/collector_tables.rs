@@ -2,9 +2,9 @@
 
 use clickhouse::Client;
 use contador_schemas::rows::{
-    Adjustment, Allocation, Audit, DeadLetter, Device, DirectoryEntry, Event, GpuSample, Invoice, InvoiceFact,
-    InvoiceInput, InvoiceLine, Latency, LatencyTotal, LedgerRow, Metric, NodeSample, OwnerRow, Price, Served,
-    StorageSample, Table,
+    Adjustment, Allocation, Audit, Commitments, DeadLetter, Device, DirectoryEntry, Event, GpuSample, Invoice,
+    InvoiceFact, InvoiceInput, InvoiceLine, Latency, LatencyTotal, LedgerRow, Metric, NodeSample, OwnerRow, Price,
+    Served, StorageSample, Table,
 };
 use contador_tests::Engine;
 use uuid::Uuid;
@@ -101,9 +101,10 @@ async fn every_row_type_is_its_table() {
     comes_back(&client, Metric { attributes, value: None, value_int: Some(i64::MIN), monotonic: true, ..metric }).await;
     let allocation = Allocation { id, start: millis, end: millis + 1, gpus: 8, ..Allocation::default() };
     comes_back(&client, Allocation { fraction: 250_000_000_000, owner: id, line: 3, ..allocation }).await;
-    let price = Price { book: text(), gpu_model: "*".to_owned(), valid_from: seconds, ..Price::default() };
-    comes_back(&client, Price { rate: 2_990_000_000_001, currency: "EUR".to_owned(), loaded_at: millis, ..price })
-        .await;
+    let price = Price { id: text(), document: text(), currency: "EUR".to_owned(), ..Price::default() };
+    comes_back(&client, Price { loaded_at: millis, loaded_by: text(), ..price }).await;
+    let agreed = Commitments { id: text(), document: text(), currency: "EUR".to_owned(), ..Commitments::default() };
+    comes_back(&client, Commitments { loaded_at: millis, loaded_by: text(), ..agreed }).await;
     let entry = DirectoryEntry { version: text(), project: text(), valid_from: 0, ..DirectoryEntry::default() };
     let entry = DirectoryEntry { valid_to: Some(u16::MAX), department: text(), cost_centre: text(), ..entry };
     comes_back(&client, DirectoryEntry { entries: 1, loaded_at: millis, ..entry }).await;

@@ -46,6 +46,29 @@ pub fn format(value: i128) -> String {
     format!("{sign}{}.{part:0<2}", value / one)
 }
 
+/// Writes a whole number of `10^-scale` with all its digits after the point, so that no reader takes it for an integer.
+pub fn fixed(value: i128, scale: u8) -> String {
+    let one = 10_u128.pow(u32::from(scale));
+    let sign = if value < 0 { "-" } else { "" };
+    let value = value.unsigned_abs();
+    format!("{sign}{}.{:0width$}", value / one, value % one, width = usize::from(scale))
+}
+
+/// Reads what [`fixed`] writes.
+///
+/// # Errors
+/// What was expected, when the text isn't a decimal of exactly so many digits after the point.
+pub fn parse_fixed(text: &str, scale: u8) -> Result<i128, String> {
+    let fault = || format!("a decimal with {scale} digits after the point");
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let (whole, part) = digits.split_once('.').ok_or_else(fault)?;
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(part) || part.len() != usize::from(scale) {
+        return Err(fault());
+    }
+    format!("{whole}{part}").parse::<i128>().map(|value| sign * value).map_err(|_| fault())
+}
+
 /// An exact number of millionths: of a currency unit, or of a GPU-hour.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Millionths(pub BigInt);
@@ -131,5 +154,32 @@ mod tests {
         assert_eq!(amount(-1).to_string(), "-0.000001");
         assert_eq!(amount(-123_456_000_000).grouped(), "-123,456.000000");
         assert_eq!(amount(0).grouped(), "0.000000");
+    }
+
+    #[test]
+    fn a_fixed_scale_is_read_as_it_was_written() {
+        for (value, scale, text) in [
+            (0, 6, "0.000000"),
+            (5_000_000, 6, "5.000000"),
+            (-1, 12, "-0.000000000001"),
+            (i128::MAX, 1, "17014118346046923173168730371588410572.7"),
+        ] {
+            assert_eq!(fixed(value, scale), text);
+            assert_eq!(parse_fixed(text, scale), Ok(value));
+        }
+        for text in [
+            "",
+            "5",
+            "5.",
+            "5.00000",
+            "5.0000000",
+            "+5.000000",
+            "--5.000000",
+            "5,000000",
+            "5e1.000000",
+            &"9".repeat(40),
+        ] {
+            assert_eq!(parse_fixed(text, 6), Err("a decimal with 6 digits after the point".to_owned()), "{text:?}");
+        }
     }
 }

@@ -102,6 +102,13 @@ impl Period {
         Ok(Self { from: start, to: end, month: None, zone: zone.clone() })
     }
 
+    /// The month before, where the period is one.
+    pub fn month_before(&self) -> Option<Self> {
+        let first: Date = format!("{}-01", self.month.as_ref()?).parse().ok()?;
+        let before = first.checked_sub(1.month()).ok()?;
+        Self::month(&before.strftime("%Y-%m").to_string(), &self.zone).ok()
+    }
+
     /// Whether a bill tells its days: those of a period of more than 400 do not.
     pub const fn tells_days(&self) -> bool {
         self.to - self.from <= 400 * DAY_MS
@@ -270,5 +277,14 @@ mod tests {
         assert!(zone("Mars/Olympus").is_err());
         let period = Period::between("0", "1971-01-01", &utc).unwrap();
         assert_eq!((period.from, period.to), (0, 31_536_000_000));
+    }
+
+    #[test]
+    fn the_month_before_is_one_of_the_same_zone() {
+        let berlin = zone("Europe/Berlin").unwrap();
+        let january = Period::month("2026-01", &berlin).unwrap();
+        assert_eq!(january.month_before(), Some(Period::month("2025-12", &berlin).unwrap()));
+        assert_eq!(Period::month("1970-01", &berlin).unwrap().month_before(), None);
+        assert_eq!(Period::between("2026-01-01", "2026-02-01", &berlin).unwrap().month_before(), None);
     }
 }

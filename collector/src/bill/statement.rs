@@ -1,5 +1,6 @@
 //! The bill of a period, whole: its lines, and what they were made of. Every report is a view of one.
 
+use jiff::tz::TimeZone;
 use num_rational::BigRational;
 use num_traits::Zero;
 use thiserror::Error;
@@ -7,11 +8,12 @@ use thiserror::Error;
 use super::StoreError;
 use super::apportion::{apportion, round, sum};
 use super::close::{self, CloseError, Inputs, Standing};
-use super::commitments::{Agreements, Slot};
+use super::commitments::{self, Agreements, Slot};
 use super::decimal::Millionths;
+use super::directory::{self, Directory};
 use super::facts::{Facts, Grain};
-use super::period::Period;
-use super::prices::{ANY, PriceBook};
+use super::period::{self, Period};
+use super::prices::{self, ANY, NO_CURRENCY, PriceBook};
 use super::rate::exact::{Amount, Exact};
 use super::rate::{self, Rated, Terms};
 use super::settle::{Amounts, Line, settle};
@@ -23,6 +25,14 @@ pub enum BillError {
     /// There is nothing to price with.
     #[error("no prices: load a price book with contador prices load FILE, or give --prices FILE or --flat-rate 1.00")]
     NoPrices,
+    /// Commitments cannot be added to amounts of another currency.
+    #[error("the commitments are in {commitments}, and the price book is in {book}: expected one currency")]
+    Currencies {
+        /// Of the commitments.
+        commitments: String,
+        /// Of the price book.
+        book: String,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -90,16 +100,91 @@ pub struct Statement {
 /// [`BillError`].
 pub async fn build(store: &Store, period: &Period, book: Option<PriceBook>) -> Result<Statement, BillError> {
     if let Some(book) = book {
-        let inputs = Inputs::in_force(store, Some(book)).await?;
-        let facts = inputs.facts(store, period).await?;
-        return Ok(of_facts(&facts, period, inputs.book, inputs.agreements));
+        let agreements = agreements_or_current(store, None, &book).await?;
+        return build_with(store, period, book, agreements).await;
     }
     let invoices = close::table::invoices(store).await?;
     if let Some(invoice) = close::closed::of(&invoices, period) {
-        return Ok(close::closed::statement(store, invoice).await?);
+        return Ok(Box::pin(close::closed::statement(store, invoice)).await?);
     }
-    let inputs = Inputs::in_force(store, None).await?;
-    Ok(close::open::make(store, period, &inputs, &invoices).await?.statement)
+    let inputs = Inputs::in_force(store).await?;
+    // Large, and seldom: whoever awaits this should not have to hold it.
+    Ok(Box::pin(close::open::make(store, period, &inputs, &invoices)).await?.statement)
+}
+
+/// The given book, or else the one in force.
+///
+/// # Errors
+/// [`BillError::NoPrices`] and [`BillError::Store`].
+pub async fn book_or_current(store: &Store, book: Option<PriceBook>) -> Result<PriceBook, BillError> {
+    match book {
+        Some(book) => Ok(book),
+        None => prices::table::current(store).await?.ok_or(BillError::NoPrices),
+    }
+}
+
+/// The given agreements, or else those in force, which may be none. Those in force do not go with a book without a currency: a flat
+/// rate counts hours, and commitments are money.
+///
+/// # Errors
+/// [`BillError::Currencies`] and [`BillError::Store`].
+pub async fn agreements_or_current(
+    store: &Store,
+    agreements: Option<Agreements>,
+    book: &PriceBook,
+) -> Result<Agreements, BillError> {
+    let agreements = match agreements {
+        Some(agreements) => agreements,
+        None if book.currency == NO_CURRENCY => Agreements::default(),
+        None => commitments::table::current(store).await?.unwrap_or_default(),
+    };
+    let is_empty = agreements.commitments.is_empty() && agreements.budgets.is_empty();
+    if is_empty || agreements.currency == book.currency {
+        return Ok(agreements);
+    }
+    Err(BillError::Currencies { commitments: agreements.currency, book: book.currency.clone() })
+}
+
+/// What a period would cost by these prices and agreements, which must be of one currency: without adjustments and corrections,
+/// whether it is closed or not.
+///
+/// # Errors
+/// [`BillError::Store`].
+pub async fn build_with(
+    store: &Store,
+    period: &Period,
+    book: PriceBook,
+    agreements: Agreements,
+) -> Result<Statement, BillError> {
+    let inputs = Inputs { book, agreements, directory: directory::table::current(store).await? };
+    let facts = inputs.facts(store, period).await?;
+    Ok(of_facts(&facts, period, inputs.book, inputs.agreements))
+}
+
+/// The time zone in which months are meant if nobody says: that of the closed months, else that of `book`, or of the one in force.
+///
+/// # Errors
+/// [`BillError`].
+pub async fn zone(store: &Store, book: Option<&PriceBook>) -> Result<TimeZone, BillError> {
+    if let Some(last) = close::table::invoices(store).await?.last() {
+        return Ok(period::zone(&last.time_zone).map_err(CloseError::from)?);
+    }
+    match book {
+        Some(book) => Ok(book.zone()),
+        None => Ok(book_or_current(store, None).await?.zone()),
+    }
+}
+
+/// The directory that the bill of a period has its departments from: that of a closed month is the one that it was closed with.
+///
+/// # Errors
+/// [`BillError`].
+pub async fn directory(store: &Store, period: &Period) -> Result<Option<Directory>, BillError> {
+    let invoices = close::table::invoices(store).await?;
+    match close::closed::of(&invoices, period) {
+        Some(invoice) => Ok(close::table::inputs(store, invoice).await?.directory),
+        None => Ok(directory::table::current(store).await?),
+    }
 }
 
 /// Where facts have to be cut for a book and for agreements.

@@ -4,11 +4,14 @@ pub mod adjust;
 pub mod audit;
 pub mod clickhouse;
 pub mod close;
+pub mod commitments;
 pub mod demo;
 pub mod directory;
+pub mod documents;
 pub mod import;
 pub mod migrate;
 pub mod p99;
+pub mod plan;
 pub mod prices;
 pub mod report;
 pub mod serve;
@@ -48,8 +51,12 @@ enum Command {
     Adjust(adjust::Args),
     /// Who did what to prices, imports and bills
     Audit(audit::Args),
+    /// What reserving or sharing GPUs would cost, and how many are needed
+    Plan(plan::Args),
     /// Check, load and show price books
     Prices(prices::Args),
+    /// Check, load and show commitments and budgets
+    Commitments(commitments::Args),
     /// Load and show which department a project belongs to, and from when
     Directory(directory::Args),
     /// Import allocations that contador did not meter itself
@@ -78,7 +85,9 @@ pub fn main() -> ExitCode {
         Command::Close(args) => close::run(args),
         Command::Adjust(args) => adjust::run(args),
         Command::Audit(args) => audit::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Prices(args) => prices::run(args),
+        Command::Commitments(args) => commitments::run(args),
         Command::Directory(args) => directory::run(args),
         Command::Import(args) => import::run(args),
         Command::Demo(args) => demo::run(args),

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use jiff::Timestamp;
-
+use super::documents::{self, Which};
 use super::{Failure, usage};
+use crate::bill::audit;
 use crate::bill::prices::{PriceBook, file, table};
-use crate::bill::{audit, decimal};
-use crate::store::StoreArgs;
+use crate::store::{Store, StoreArgs};
 
 /// Arguments of `contador prices`.
 #[derive(clap::Args, Debug)]
@@ -18,6 +17,14 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
+    /// Check the price book in a TOML file, and show what it says
+    Check {
+        /// The price book
+        file: PathBuf,
+        /// Write one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Put the price book in a TOML file in force
     Load {
         /// The price book
@@ -25,13 +32,18 @@ enum Action {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Check the price book in a TOML file
-    Check {
-        /// The price book
-        file: PathBuf,
-    },
-    /// Show the price book that is in force
+    /// Show the price book that is in force, or one that was
     Show {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// List the price books that were loaded, the one in force first
+    List {
+        /// Write one JSON array
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -41,7 +53,7 @@ enum Action {
 pub fn run(args: Args) -> Result<(), Failure> {
     let read = |path: &PathBuf| file::read(path).map_err(|error| Failure::Usage(error.into()));
     match args.action {
-        Action::Check { file } => show(&read(&file)?),
+        Action::Check { file, json } => shown(&read(&file)?, json),
         Action::Load { file, store } => {
             let (book, store) = (read(&file)?, store.open()?);
             super::runtime()?.block_on(async {
@@ -51,26 +63,25 @@ pub fn run(args: Args) -> Result<(), Failure> {
             })?;
             super::print(&format!("{}: price book {} is in force", file.display(), book.id()))
         }
-        Action::Show { store } => {
+        Action::Show { which, store } => {
             let store = store.open()?;
-            let book = super::runtime()?.block_on(table::current(&store))?;
-            show(&book.ok_or_else(|| usage("no price book is in force; load one with contador prices load FILE"))?)
+            shown(&super::runtime()?.block_on(kept(&store, which.id.as_deref()))?, which.json)
+        }
+        Action::List { json, store } => {
+            let store = store.open()?;
+            documents::list(&super::runtime()?.block_on(table::all(&store))?, json)
         }
     }
 }
 
-fn show(book: &PriceBook) -> Result<(), Failure> {
-    let mut text = format!("price book {}", book.id());
-    for rate in &book.rates {
-        let model = rate
-            .mig_profile
-            .as_ref()
-            .map_or_else(|| rate.gpu_model.clone(), |profile| format!("{} MIG {profile}", rate.gpu_model));
-        let from = match rate.valid_from {
-            0 => "always".to_owned(),
-            second => format!("from {}", Timestamp::from_second(second.into()).unwrap_or_default()),
-        };
-        text += &format!("\n{model}: {} {} a GPU-hour, {from}", decimal::format(rate.hourly), book.currency);
-    }
-    super::print(&text)
+async fn kept(store: &Store, id: Option<&str>) -> Result<PriceBook, Failure> {
+    let book = match id {
+        Some(id) => table::by_id(store, &documents::id(id, &table::all(store).await?)?).await?,
+        None => table::current(store).await?,
+    };
+    book.ok_or_else(|| usage("no price book is in force; load one with contador prices load FILE"))
+}
+
+fn shown(book: &PriceBook, json: bool) -> Result<(), Failure> {
+    documents::shown(json, || book.to_json(), |width| book.to_text(width))
 }

@@ -1,17 +1,19 @@
 //! `contador report`.
 
-use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::io::{self, Write, stdout};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::{Failure, usage};
+use crate::bill::commitments::{self, Agreements};
 use crate::bill::decimal;
 use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
-use crate::bill::report::{self, Dimension, Report};
-use crate::bill::statement::{self, BillError};
-use crate::bill::{StoreError, close};
+use crate::bill::report::{self, Beside, Dimension, Lang, Report};
+use crate::bill::statement::{self, BillError, Statement};
 use crate::store::{Store, StoreArgs};
 
 /// Columns of a table.
@@ -30,7 +32,7 @@ pub struct Args {
     /// End, exclusive
     #[arg(long, requires = "from", value_name = "TIME")]
     to: Option<String>,
-    /// Time zone in which the month and dates are meant [default: that of closed months, else UTC]
+    /// Time zone in which the month and dates are meant [default: that of closed months, else the price book's]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
     /// Price every GPU-hour like this instead of by the price book in the store
@@ -42,16 +44,28 @@ pub struct Args {
     /// Price by the book in this file instead of by the one in the store
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// What to group by
-    #[arg(long, value_enum, default_value_t)]
-    by: Dimension,
+    /// Apply the commitments and budgets in this file instead of those in the store
+    #[arg(long, value_name = "FILE")]
+    commitments: Option<PathBuf>,
+    /// What to group by; several times for groups in groups
+    #[arg(long, value_enum, default_value = "department")]
+    by: Vec<Dimension>,
     /// Only this department's lines
     #[arg(long)]
     department: Option<String>,
     /// How to show it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write to this file instead of standard output
+    /// Language of HTML
+    #[arg(long, value_enum, default_value_t)]
+    lang: Lang,
+    /// Everything: each line in CSV and JSON, and in HTML not only the largest of many
+    #[arg(long)]
+    detail: bool,
+    /// Do without last month, which is told in all formats but CSV
+    #[arg(long)]
+    no_compare: bool,
+    /// Write to this file instead of standard output: whole, or not at all
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Succeed even if something has no price
@@ -66,31 +80,27 @@ enum Format {
     /// For a terminal
     #[default]
     Table,
+    /// One file for people, with everything in it
+    Html,
     /// One object, amounts as decimal strings
     Json,
-    /// One record a group
+    /// One record a group, or with --detail a line
     Csv,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    // What is wrong with it is told before the store is asked.
-    period(&args, "UTC")?;
-    let (book, store, runtime) = (prices(&args)?, args.store.open()?, super::runtime()?);
-    let zone = match &args.time_zone {
-        Some(zone) => zone.clone(),
-        None if book.is_some() => "UTC".to_owned(),
-        None => runtime.block_on(zone(&store))?,
-    };
-    let period = period(&args, &zone)?;
-    let statement = runtime.block_on(statement::build(&store, &period, book)).map_err(|error| match error {
-        BillError::NoPrices => usage(error),
-        error => error.into(),
-    })?;
-    let report = Report::new(statement, args.by, args.department.clone());
-    let text = shown(&report, args.format)?;
+    // What can be said to be wrong without the store is said without it.
+    period(&args, &zone(&args)?)?;
+    let (book, agreements) = (prices(&args)?, commitments(&args)?);
+    let store = args.store.open()?;
+    let now = Timestamp::now().as_millisecond();
+    let (statement, beside) = super::runtime()?.block_on(bill(&args, &store, book, agreements, now))?;
+    let (by, then) = args.by.split_first().ok_or_else(|| usage("--by: expected at least one dimension"))?;
+    let report = Report::of(statement, *by, then.to_vec(), args.department.clone()).beside(beside);
+    let text = shown(&report, &args)?;
     match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?,
+        Some(path) => write(path, &text).with_context(|| format!("{}: cannot be written", path.display()))?,
         None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
     }
     if !report.statement.unpriced.is_empty() && !args.allow_unpriced {
@@ -105,17 +115,62 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The time zone of closed months.
-async fn zone(store: &Store) -> Result<String, StoreError> {
-    let invoices = close::table::invoices(store).await?;
-    Ok(invoices.last().map_or_else(|| "UTC".to_owned(), |last| last.time_zone.clone()))
+/// The bill of the period, and what is shown beside it: where it is a month, the bill of the month before. By prices or commitments of
+/// this call alone, both are what would have been charged; else a closed month is as it was closed.
+async fn bill(
+    args: &Args,
+    store: &Store,
+    book: Option<PriceBook>,
+    agreements: Option<Agreements>,
+    now: i64,
+) -> Result<(Statement, Beside), Failure> {
+    let zone = match &args.time_zone {
+        Some(_) => zone(args)?,
+        None => statement::zone(store, book.as_ref()).await.map_err(failed)?,
+    };
+    let period = period(args, &zone)?;
+    let terms = if book.is_some() || agreements.is_some() {
+        let book = statement::book_or_current(store, book).await.map_err(failed)?;
+        let agreements = statement::agreements_or_current(store, agreements, &book).await.map_err(failed)?;
+        Some((book, agreements))
+    } else {
+        None
+    };
+    let of = async |period: &Period| match terms.clone() {
+        Some((book, agreements)) => statement::build_with(store, period, book, agreements).await.map_err(failed),
+        None => statement::build(store, period, None).await.map_err(failed),
+    };
+    let last = match period.month_before().filter(|_| with_last(args)) {
+        Some(before) => Some(of(&before).await?),
+        None => None,
+    };
+    let statement = of(&period).await?;
+    // Amounts of two currencies are not compared, nor what is closed with what may still change.
+    let is_closed = |statement: &Statement| statement.standing.invoice.is_some();
+    let comparable =
+        |last: &Statement| last.book.currency == statement.book.currency && (is_closed(last) || !is_closed(&statement));
+    let last = last.filter(comparable);
+    let now = (period.from..period.to).contains(&now).then_some(now);
+    Ok((statement, Beside { last, now, ..Beside::default() }))
 }
 
-fn period(args: &Args, default: &str) -> Result<Period, Failure> {
-    let zone = period::zone(args.time_zone.as_deref().unwrap_or(default)).map_err(usage)?;
+fn failed(error: BillError) -> Failure {
+    match error {
+        BillError::NoPrices | BillError::Currencies { .. } => usage(error),
+        BillError::Store(error) => error.into(),
+        BillError::Closed(error) => error.into(),
+    }
+}
+
+/// The zone that was asked for, or UTC.
+fn zone(args: &Args) -> Result<TimeZone, Failure> {
+    period::zone(args.time_zone.as_deref().unwrap_or("UTC")).map_err(usage)
+}
+
+fn period(args: &Args, zone: &TimeZone) -> Result<Period, Failure> {
     let period = match (&args.month, &args.from, &args.to) {
-        (Some(month), _, _) => Period::month(month, &zone),
-        (None, Some(from), Some(to)) => Period::between(from, to, &zone),
+        (Some(month), _, _) => Period::month(month, zone),
+        (None, Some(from), Some(to)) => Period::between(from, to, zone),
         _ => return Err(usage("expected --month, or --from and --to")),
     };
     period.map_err(usage)
@@ -134,10 +189,45 @@ fn prices(args: &Args) -> Result<Option<PriceBook>, Failure> {
     Ok(Some(book))
 }
 
-fn shown(report: &Report, format: Format) -> Result<String, Failure> {
-    Ok(match format {
-        Format::Table => report.to_table(WIDTH),
-        Format::Json => serde_json::to_string_pretty(&report.to_json())? + "\n",
-        Format::Csv => report.to_csv()?,
+fn commitments(args: &Args) -> Result<Option<Agreements>, Failure> {
+    let read = args.commitments.as_deref().map(commitments::file::read).transpose();
+    read.map_err(|error| Failure::Usage(error.into()))
+}
+
+/// Whether the bill of the month before is wanted.
+const fn with_last(args: &Args) -> bool {
+    !args.no_compare && !matches!(args.format, Format::Csv)
+}
+
+fn shown(report: &Report, args: &Args) -> Result<String, Failure> {
+    Ok(match (args.format, args.detail) {
+        (Format::Table, _) => report.to_table(WIDTH),
+        (Format::Html, is_whole) => report.to_html(args.lang, is_whole),
+        (Format::Json, true) => serde_json::to_string_pretty(&report.to_json_with_lines())? + "\n",
+        (Format::Json, false) => serde_json::to_string_pretty(&report.to_json())? + "\n",
+        (Format::Csv, true) => report.to_csv_of_lines()?,
+        (Format::Csv, false) => report.to_csv()?,
     })
+}
+
+/// Writes a file beside and puts it in its place, so that nobody reads half of one. What is no file, such as a pipe, is written to.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(path, text);
+    }
+    // Of a link, what it leads to is replaced.
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut options = tempfile::Builder::new();
+    // As the file that it replaces, or as any new file.
+    if let Ok(metadata) = std::fs::metadata(&path) {
+        options.permissions(metadata.permissions());
+    } else {
+        options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    }
+    let mut file = options.prefix(".contador-report-").tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(())
 }

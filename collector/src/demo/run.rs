@@ -46,14 +46,14 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let Some(directory) = &options.data else {
         let directory =
             tempfile::Builder::new().prefix("contador-demo-").tempdir().context("make a temporary directory")?;
-        let ran = run_in(directory.path(), &library, &options, &shutdown).await;
+        let ran = Box::pin(run_in(directory.path(), &library, &options, &shutdown)).await;
         // The logs are worth more than the space when something failed.
         return ran.map_err(|error| {
             error.context(format!("the demo failed; its data and logs are in {}", directory.keep().display()))
         });
     };
     std::fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
-    run_in(directory, &library, &options, &shutdown).await
+    Box::pin(run_in(directory, &library, &options, &shutdown)).await
 }
 
 async fn run_in(

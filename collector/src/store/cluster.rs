@@ -23,7 +23,8 @@ const SHARDING: &[(&str, &str)] = &[
     ("events", "cityHash64(id)"),
     ("metrics", "cityHash64(series)"),
     ("allocations", "cityHash64(id)"),
-    ("prices", "cityHash64(gpu_model)"),
+    ("prices", "cityHash64(id)"),
+    ("commitments", "cityHash64(id)"),
     ("dead_letters", "cityHash64(id)"),
     ("directory", "cityHash64(project)"),
     ("invoices", "cityHash64(number)"),
@@ -118,6 +119,6 @@ mod tests {
         assert!(statements[0].contains(
             "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/contador/prices', '{replica}', loaded_at)\n"
         ));
-        assert!(statements[1].ends_with("Distributed('fleet', 'contador', 'prices_local', cityHash64(gpu_model))"));
+        assert!(statements[1].ends_with("Distributed('fleet', 'contador', 'prices_local', cityHash64(id))"));
     }
 }

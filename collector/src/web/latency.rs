@@ -1,23 +1,18 @@
 //! `/api/v1/latency/…`: quantiles, phases, and which services there are.
 
-use std::time::Duration;
-
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use contador_schemas::quantile::State as Trust;
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::Uri;
 use serde_json::{Value, json};
 
 use super::Known;
+use super::answer::{Fault, asked, only_get};
 use super::params::{self, Page};
 use crate::latency::query::metrics_of;
 use crate::latency::{Ask, Error, Label, Told, phases, services, show, tell};
 use crate::store::watch::chain;
-
-/// Longest wait for ClickHouse, from when it is asked.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Most services or metrics that are named to one who asks for another.
 const MOST_NAMES: usize = 20;
@@ -33,32 +28,6 @@ pub(super) fn routes() -> Router<Known> {
         .method_not_allowed_fallback(only_get)
 }
 
-/// Why there is no answer.
-enum Fault {
-    Asked(String),
-    Unknown(String),
-    Method(String),
-    Later(String),
-    Broken(String),
-}
-
-impl IntoResponse for Fault {
-    fn into_response(self) -> Response {
-        let (code, error) = match self {
-            Self::Asked(error) => (StatusCode::BAD_REQUEST, error),
-            Self::Unknown(error) => (StatusCode::NOT_FOUND, error),
-            Self::Method(error) => (StatusCode::METHOD_NOT_ALLOWED, error),
-            Self::Later(error) => (StatusCode::SERVICE_UNAVAILABLE, error),
-            Self::Broken(error) => (StatusCode::INTERNAL_SERVER_ERROR, error),
-        };
-        let mut response = (code, Json(json!({ "error": error }))).into_response();
-        if code == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-        }
-        response
-    }
-}
-
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         match &error {
@@ -71,20 +40,6 @@ impl From<Error> for Fault {
 
 async fn unknown(uri: Uri) -> Fault {
     Fault::Unknown(format!("{:?}, expected one of /api/v1/latency/quantile, phases and services", uri.path()))
-}
-
-async fn only_get(method: Method) -> Fault {
-    Fault::Method(format!("{:?}, expected GET", method.as_str()))
-}
-
-/// Asks ClickHouse, if it is there and not too many do.
-async fn asked<T>(known: &Known, work: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
-    if let Some(reason) = known.state.borrow().reason() {
-        return Err(Fault::Later(reason.to_owned()));
-    }
-    let _place = known.places.take().await.map_err(Fault::Later)?;
-    let late = |_| Fault::Later(format!("clickhouse has not answered within {} s", PATIENCE.as_secs()));
-    tokio::time::timeout(PATIENCE, work).await.map_err(late)?.map_err(Fault::from)
 }
 
 fn read(page: Page, query: Option<String>) -> Result<Ask, Fault> {
@@ -151,9 +106,13 @@ async fn all_services(State(known): State<Known>, RawQuery(query): RawQuery) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::body::{Body, to_bytes};
     use tokio::sync::watch;
     use tower::ServiceExt as _;
+
+    use http::StatusCode;
 
     use super::*;
     use crate::store::{StoreArgs, StoreState};
@@ -175,13 +134,15 @@ mod tests {
     async fn who_gets_no_place_is_told_that_too_many_ask_and_not_that_clickhouse_is_slow() {
         let known = known(1);
         let place = known.places.take().await;
-        let Err(Fault::Later(reason)) = asked(&known, async { Ok(()) }).await else { panic!("expected no place") };
+        let Err(Fault::Later(reason)) = asked(&known, async { Ok::<_, Error>(()) }).await else {
+            panic!("expected no place")
+        };
         assert_eq!(
             reason,
             "1 questions are being answered and more wait: this one had no turn within 0.02 s, expected to come back"
         );
         drop(place);
-        assert!(asked(&known, async { Ok(()) }).await.is_ok());
+        assert!(asked(&known, async { Ok::<_, Error>(()) }).await.is_ok());
     }
 
     #[tokio::test]

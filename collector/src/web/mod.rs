@@ -1,8 +1,10 @@
 //! Rows to pages: the API of the web listener. [`params`] reads a query string into a question, [`latency`] asks it of
-//! [`crate::latency`] and answers in JSON. Faults of the caller are 400 with what was expected. The answer is 503 and a time to
+//! [`crate::latency`] and answers in JSON; [`costs`] does the same for a bill. Faults of the caller are 400 with what was expected. The answer is 503 and a time to
 //! come back while ClickHouse is away, when it takes too long, and, which is another reason, when so many ask at once that a
 //! question does not get its turn in a while.
 
+mod answer;
+mod costs;
 mod latency;
 mod params;
 
@@ -60,5 +62,5 @@ impl Places {
 /// The routes.
 pub fn router(store: Store, state: watch::Receiver<StoreState>) -> Router {
     let known = Known { store, state, places: Places::new(MOST_AT_ONCE, TURN) };
-    latency::routes().with_state(known)
+    latency::routes().merge(costs::routes()).with_state(known)
 }

@@ -22,7 +22,7 @@ pub use gpu::GpuSample;
 pub use invoice::{AMOUNT_SCALE, Adjustment, Audit, Invoice, InvoiceFact, InvoiceInput, InvoiceLine};
 pub use latency::{Latency, LatencyTotal, Served};
 pub use ledger::{LedgerRow, OwnerRow};
-pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, DirectoryEntry, PRICE_SCALE, Price};
+pub use money::{ALLOCATION_FRACTION_SCALE, Allocation, Commitments, DirectoryEntry, Price};
 pub use storage::{NodeSample, StorageSample};
 
 /// A row that is kept in a table of its own.
@@ -51,6 +51,7 @@ tables! {
     Metric => "metrics",
     Allocation => "allocations",
     Price => "prices",
+    Commitments => "commitments",
     DeadLetter => "dead_letters",
     DirectoryEntry => "directory",
     Invoice => "invoices",

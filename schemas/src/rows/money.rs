@@ -1,4 +1,4 @@
-//! What is imported and what is priced.
+//! What is imported, and what it is priced with.
 
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,6 @@ use uuid::Uuid;
 
 /// Digits after the point of [`Allocation::fraction`].
 pub const ALLOCATION_FRACTION_SCALE: u32 = 12;
-
-/// Digits after the point of [`Price::rate`].
-pub const PRICE_SCALE: u32 = 12;
 
 /// GPUs that one owner held from `start` to `end`, as imported.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
@@ -41,21 +38,34 @@ pub struct Allocation {
     pub simulated: bool,
 }
 
-/// What an hour of one GPU of a model costs from an instant on.
+/// A price book as it was loaded.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
 pub struct Price {
-    /// Hash of the book that the rate is from.
-    pub book: String,
-    /// Model as the driver names it; `*` for any other.
-    pub gpu_model: String,
-    /// Unix seconds.
-    pub valid_from: u32,
-    /// A GPU-hour, times `10^12` ([`PRICE_SCALE`]).
-    pub rate: i128,
+    /// Hash of the document: SHA-256, hexadecimal.
+    pub id: String,
+    /// TOML in canonical form.
+    pub document: String,
     /// ISO 4217.
     pub currency: String,
     /// Unix milliseconds.
     pub loaded_at: i64,
+    /// User and host.
+    pub loaded_by: String,
+}
+
+/// Commitments and budgets as they were loaded.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Row, Serialize)]
+pub struct Commitments {
+    /// Hash of the document: SHA-256, hexadecimal.
+    pub id: String,
+    /// TOML in canonical form.
+    pub document: String,
+    /// ISO 4217.
+    pub currency: String,
+    /// Unix milliseconds.
+    pub loaded_at: i64,
+    /// User and host.
+    pub loaded_by: String,
 }
 
 /// The department and the cost centre that a project belongs to from a day on.

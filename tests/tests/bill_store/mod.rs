@@ -8,6 +8,7 @@ use contador_tests::{Engine, binary};
 use serde_json::Value;
 
 /// The header of an allocations file.
+#[allow(dead_code, reason = "not every test file imports")]
 pub const HEADER: &str =
     "start,end,node,device,gpu_model,gpus,fraction,environment,department,project,experiment,user,service,job";
 
@@ -29,6 +30,12 @@ impl Bill {
         Ok(Self { engine, folder: tempfile::tempdir()?, store })
     }
 
+    /// URL of the engine.
+    #[allow(dead_code, reason = "not every test file starts a collector")]
+    pub fn url(&self) -> &str {
+        self.engine.url()
+    }
+
     /// Writes a file of the test's own folder, and returns its path.
     pub fn file(&self, name: &str, text: &str) -> anyhow::Result<String> {
         let path = self.folder.path().join(name);
@@ -37,6 +44,7 @@ impl Bill {
     }
 
     /// An allocations file with these lines.
+    #[allow(dead_code, reason = "not every test file imports")]
     pub fn allocations(&self, name: &str, lines: &[&str]) -> anyhow::Result<String> {
         self.file(name, &format!("{HEADER}\n{}\n", lines.join("\n")))
     }
@@ -57,6 +65,7 @@ impl Bill {
     }
 
     /// Runs `contador report --format json` with more arguments.
+    #[allow(dead_code, reason = "not every test file reports")]
     pub fn report(&self, arguments: &str) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.done(&format!("report --format json {arguments}"))?)?)
     }

@@ -56,7 +56,7 @@ pub async fn prepare(store: &Store, wanted: &Wanted) -> Result<Prepared, CloseEr
     if let Some(fault) = invoice::faults(&invoices).into_iter().next() {
         return Err(CloseError::Damaged(fault));
     }
-    let inputs = Inputs::in_force(store, None).await?;
+    let inputs = Inputs::in_force(store).await?;
     let zone = wanted.time_zone.clone().or_else(|| invoices.last().map(|last| last.time_zone.clone()));
     let zone = period::zone(&zone.unwrap_or_else(|| inputs.book.time_zone.clone()))?;
     let period = Period::month(&wanted.month, &zone)?;

@@ -1,14 +1,13 @@
 //! Closing a month: its bill is frozen, and what comes later is corrected in the next open month.
 //!
 //! [`open`] makes the bill of a month that is not closed: its lines, what was adjusted by hand, and [`corrections`] of months that
-//! are. [`closing`] refuses what cannot be closed, and stores the facts, the [`inputs`] (as [`document`]s), the lines and then the
+//! are. [`closing`] refuses what cannot be closed, and stores the facts, the [`inputs`] (as documents), the lines and then the
 //! [`invoice`], which is a link of a chain of hashes ([`mod@table`], [`rows`]). [`closed`] makes the bill of a closed month of its stored
 //! lines, whatever is in force now, and [`replay`] proves that those are what the stored facts and inputs make.
 
 pub mod closed;
 pub mod closing;
 pub mod corrections;
-pub mod document;
 pub mod inputs;
 pub mod invoice;
 pub mod open;
@@ -28,6 +27,7 @@ use super::StoreError;
 use super::adjust::{Claim, Kind};
 use super::audit::AuditError;
 use super::period::{self, Period, PeriodError};
+use super::statement::BillError;
 use crate::store::MigrateError;
 pub use inputs::Inputs;
 
@@ -37,6 +37,9 @@ pub enum CloseError {
     /// There is nothing to price with.
     #[error("no prices: load a price book with contador prices load FILE")]
     NoPrices,
+    /// The commitments in force are not in the currency of the price book.
+    #[error("{0}")]
+    Currencies(String),
     /// The month or the time zone is none.
     #[error(transparent)]
     Period(#[from] PeriodError),
@@ -78,6 +81,43 @@ impl From<AuditError> for CloseError {
     }
 }
 
+impl From<BillError> for CloseError {
+    fn from(error: BillError) -> Self {
+        match error {
+            BillError::NoPrices => Self::NoPrices,
+            BillError::Currencies { .. } => Self::Currencies(error.to_string()),
+            BillError::Store(error) => Self::Store(error),
+            BillError::Closed(error) => error,
+        }
+    }
+}
+
+/// Whether a bill, or a department's part of it, may still change, and what the department says of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Status {
+    /// It may change.
+    #[default]
+    Draft,
+    /// It is closed.
+    Closed,
+    /// The department accepts it.
+    Accepted,
+    /// The department disputes it.
+    Disputed,
+}
+
+impl Status {
+    /// Its name in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Closed => "closed",
+            Self::Accepted => "accepted",
+            Self::Disputed => "disputed",
+        }
+    }
+}
+
 /// Where a bill stands.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Standing {
@@ -90,14 +130,14 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// The status of the bill, or of a department's part of it: `draft`, `closed`, `accepted` or `disputed`.
-    pub fn status(&self, department: Option<&str>) -> &'static str {
+    /// The status of the bill, or of a department's part of it.
+    pub fn status(&self, department: Option<&str>) -> Status {
         let claim = department.and_then(|department| self.claims.get(department));
         match (claim, &self.invoice) {
-            (Some(claim), _) if claim.kind == Kind::Accept => "accepted",
-            (Some(_), _) => "disputed",
-            (None, Some(_)) => "closed",
-            (None, None) => "draft",
+            (Some(claim), _) if claim.kind == Kind::Accept => Status::Accepted,
+            (Some(_), _) => Status::Disputed,
+            (None, Some(_)) => Status::Closed,
+            (None, None) => Status::Draft,
         }
     }
 }

@@ -1,4 +1,15 @@
 //! What departments have agreed to: GPUs that they pay for, used or not, and what they mean to spend.
+//!
+//! Agreements come from a TOML [`mod@file`] and are kept in the store's [`table`] `commitments`, as price books are: whole, by a hash of
+//! their [`canonical`] form. [`show`] is for people and machines.
+
+mod canonical;
+pub mod file;
+mod show;
+pub mod table;
+
+#[cfg(test)]
+mod tests;
 
 /// Everything that was agreed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

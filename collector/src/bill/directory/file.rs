@@ -64,9 +64,10 @@ impl Format for Parser {
         &mut self.faults
     }
 
-    fn take(&mut self, line: &str, fields: &[String]) {
+    fn take(&mut self, line: &str) {
+        let Some(fields) = lines::csv(line, &mut self.faults) else { return };
         match self.columns {
-            None => self.header(fields),
+            None => self.header(&fields),
             Some((_, count)) if fields.len() != count => {
                 self.fault("", line, format!("{count} fields, found {}", fields.len()));
             }

@@ -185,7 +185,10 @@ fn ledger_sql(period: &Period, cuts: &[i64]) -> String {
 }
 
 /// What these owner ids mean.
-async fn owners(store: &Store, ids: BTreeSet<Uuid>) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
+pub(in crate::bill) async fn owners(
+    store: &Store,
+    ids: BTreeSet<Uuid>,
+) -> Result<HashMap<Uuid, Arc<Owner>>, StoreError> {
     let failed = || StoreError::doing("read the owners");
     let ids: Vec<Uuid> = ids.into_iter().collect();
     let mut names = HashMap::with_capacity(ids.len());
@@ -224,7 +227,7 @@ fn in_minutes(period: &Period) -> String {
 }
 
 /// The first whole Unix second at or after a millisecond.
-fn seconds(ms: i64) -> i64 {
+pub(in crate::bill) fn seconds(ms: i64) -> i64 {
     ms.div_euclid(1_000) + i64::from(ms.rem_euclid(1_000) > 0)
 }
 

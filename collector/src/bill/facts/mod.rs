@@ -100,7 +100,7 @@ pub struct Fact {
     pub memory_mib_ms: i128,
     /// Millijoules; nothing for what was imported.
     pub energy_mj: i128,
-    /// Where [`Grain`] asks for sessions.
+    /// Where [`Grain`] asks for sessions. One of these is of one imported allocation, or of all rows of a metered session.
     pub session: Option<Session>,
     /// How many rows of the store it sums.
     pub rows: u64,

@@ -1,5 +1,5 @@
-//! A CSV file, a line at a time: what the formats have in common. Lines end in LF or CRLF, empty ones are skipped, and a byte
-//! order mark is too.
+//! A file, a line at a time: what the formats have in common. Lines end in LF or CRLF, empty ones are skipped, and a byte order
+//! mark is too.
 
 use std::io::{BufRead, Read as _};
 
@@ -12,6 +12,9 @@ pub(in crate::bill) const FAULTS_TOLD: usize = 20;
 
 /// Longest line, bytes.
 pub(in crate::bill) const LINE_MAX: usize = 64 << 10;
+
+/// Longest value, bytes.
+pub(in crate::bill) const VALUE_MAX: usize = 1 << 10;
 
 /// What is wrong with a file so far.
 #[derive(Debug, Default)]
@@ -36,6 +39,17 @@ impl Faults {
         }
         let value = value.chars().take(80).collect();
         self.told.push(Fault { line, column: column.to_owned(), value, expected: expected.into() });
+    }
+
+    /// Adds one if this value is not text that the store should have: too long, with control characters, or with spaces around.
+    pub fn check_text(&mut self, column: &str, value: &str) {
+        if value.len() > VALUE_MAX {
+            self.add(column, value, format!("up to {VALUE_MAX} bytes"));
+        } else if value.chars().any(char::is_control) {
+            self.add(column, value, "no control characters");
+        } else if value.trim() != value {
+            self.add(column, value, "no space at either end");
+        }
     }
 
     /// How many there are.
@@ -64,8 +78,8 @@ pub(in crate::bill) trait Format {
     /// What is wrong so far, and which line is read.
     fn faults(&mut self) -> &mut Faults;
 
-    /// Takes a line, which has these fields; the first one is the header.
-    fn take(&mut self, line: &str, fields: &[String]);
+    /// Takes a line without its end; the first one is the header.
+    fn take(&mut self, line: &str);
 
     /// Whether nothing after this can be read.
     fn is_hopeless(&self) -> bool;
@@ -106,8 +120,10 @@ fn take(bytes: &[u8], format: &mut impl Format) {
     if text.is_empty() {
         return;
     }
-    match split(text) {
-        Ok(fields) => format.take(text, &fields),
-        Err(expected) => format.faults().add("", text, expected),
-    }
+    format.take(text);
+}
+
+/// The fields of a line of CSV; none, and a fault, if it isn't one.
+pub(in crate::bill) fn csv(line: &str, faults: &mut Faults) -> Option<Vec<String>> {
+    split(line).map_err(|expected| faults.add("", line, expected)).ok()
 }

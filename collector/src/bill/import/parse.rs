@@ -38,11 +38,8 @@ pub(super) const OWNER_COLUMNS: [&str; 7] =
 /// Name space of allocation ids (RFC 9562, version 5).
 const NAMESPACE: Uuid = uuid!("0f4b0d0a-52a4-4f0e-8a52-7f3e0f2b61c5");
 
-/// Longest value, bytes.
-const VALUE_MAX: usize = 1 << 10;
-
 /// Most GPUs of one line.
-const GPUS_MAX: u32 = 1_000_000;
+pub(super) const GPUS_MAX: u32 = 1_000_000;
 
 /// What is wrong in one place of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -115,9 +112,10 @@ impl Format for Parser<'_> {
         &mut self.faults
     }
 
-    fn take(&mut self, line: &str, fields: &[String]) {
+    fn take(&mut self, line: &str) {
+        let Some(fields) = lines::csv(line, &mut self.faults) else { return };
         match self.columns {
-            None => self.header(fields),
+            None => self.header(&fields),
             Some(columns) if fields.len() == columns.len() => self.allocation(&columns.map(|at| fields[at].as_str())),
             Some(columns) => self.fault("", line, format!("{} fields, found {}", columns.len(), fields.len())),
         }
@@ -173,13 +171,7 @@ impl<'a> Parser<'a> {
     fn allocation(&mut self, values: &[&str; HEADER.len()]) {
         let before = self.faults.count();
         for (column, value) in HEADER.into_iter().zip(values) {
-            if value.len() > VALUE_MAX {
-                self.fault(column, value, format!("up to {VALUE_MAX} bytes"));
-            } else if value.chars().any(char::is_control) {
-                self.fault(column, value, "no control characters");
-            } else if value.trim() != *value {
-                self.fault(column, value, "no space at either end");
-            }
+            self.faults.check_text(column, value);
         }
         if self.faults.count() > before {
             return;
@@ -211,7 +203,7 @@ impl<'a> Parser<'a> {
         *met += 1;
         let [node, device, gpu_model] = [node, device, gpu_model].map(|text| self.parsed.number(text));
         let line = self.faults.line;
-        self.parsed.push(Line { id, start, end, fraction, owner, line, gpus, node, device, gpu_model });
+        self.parsed.push(Line { id, start, end, fraction, owner, line, gpus, node, device, gpu_model, is_open: false });
     }
 
     fn value<T>(&mut self, column: &str, text: &str, read: Result<T, &'static str>) -> Option<T> {
@@ -225,7 +217,7 @@ impl<'a> Parser<'a> {
         }
         let id = owner.id();
         if self.owners.insert(id) {
-            self.parsed.push_owner(values);
+            self.parsed.push_owner(&owner);
         }
         id
     }

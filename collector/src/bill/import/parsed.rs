@@ -1,13 +1,17 @@
 //! What a file without a fault says, kept small: each different text once, whatever the number of lines.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use contador_schemas::owner::Owner;
 use contador_schemas::rows::{Allocation, OwnerRow};
 use uuid::Uuid;
 
-use super::parse::OWNER_COLUMNS;
+use super::figures::Skip;
+
+/// What an imported owner may have.
+const ATTRIBUTES: [&str; 8] =
+    ["environment", "cluster", "job", "user", "department", "project", "experiment", "service"];
 
 /// A file without a fault, ready to be stored.
 #[derive(Debug, Default)]
@@ -16,7 +20,11 @@ pub struct Parsed {
     simulated: bool,
     texts: Texts,
     lines: Vec<Line>,
-    owners: Vec<[u32; OWNER_COLUMNS.len()]>,
+    owners: Vec<[u32; ATTRIBUTES.len()]>,
+    /// What was left out, and how often.
+    pub(super) skipped: BTreeMap<Skip, u64>,
+    /// Jobs whose times contradict each other, and the line of the first one.
+    pub(super) disputed: Option<(u64, u64)>,
 }
 
 /// An allocation whose texts are numbers of [`Texts`].
@@ -32,6 +40,20 @@ pub(super) struct Line {
     pub node: u32,
     pub device: u32,
     pub gpu_model: u32,
+    /// Whether it goes on after its end, which is only how far it is known.
+    pub is_open: bool,
+}
+
+impl Line {
+    /// Whether it is nothing but the news that a job had no time, for a store that has heard otherwise.
+    pub fn is_void(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// GPU-milliseconds times `10^12`.
+    pub fn units(&self) -> i128 {
+        i128::from(self.end - self.start) * i128::from(self.gpus) * i128::from(self.fraction)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +89,7 @@ impl Parsed {
     pub fn owners(&self) -> impl ExactSizeIterator<Item = OwnerRow> {
         self.owners.iter().map(|values| {
             let mut owner = Owner::default();
-            for (name, number) in OWNER_COLUMNS.into_iter().zip(values) {
+            for (name, number) in ATTRIBUTES.into_iter().zip(values) {
                 owner.set(name, &self.texts.text(*number));
             }
             OwnerRow::from(&owner)
@@ -78,13 +100,53 @@ impl Parsed {
         self.texts.number(text)
     }
 
-    pub(super) fn push(&mut self, line: Line) {
-        self.lines.push(line);
+    pub(super) fn name_of(&self, number: u32) -> String {
+        self.texts.text(number)
     }
 
-    pub(super) fn push_owner(&mut self, values: &[&str; OWNER_COLUMNS.len()]) {
-        let numbers = values.map(|value| self.texts.number(value));
+    pub(super) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// Adds an allocation; its place.
+    pub(super) fn push(&mut self, line: Line) -> usize {
+        self.lines.push(line);
+        self.lines.len() - 1
+    }
+
+    /// Puts an allocation in place of the one that says something older of the same.
+    pub(super) fn replace(&mut self, at: usize, line: Line) {
+        if let Some(old) = self.lines.get_mut(at) {
+            *old = line;
+        }
+    }
+
+    pub(super) fn push_owner(&mut self, owner: &Owner) {
+        let attributes = owner.attributes();
+        let value = |name: &str| attributes.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value);
+        let numbers = ATTRIBUTES.map(|name| self.texts.number(value(name)));
         self.owners.push(numbers);
+    }
+
+    pub(super) fn skip(&mut self, why: Skip) {
+        *self.skipped.entry(why).or_default() += 1;
+    }
+
+    /// Leaves out what the store knows better: `known` is the start and the end that it has of an allocation.
+    pub(super) fn settle(&mut self, known: &HashMap<Uuid, (i64, i64)>) {
+        let mut older = 0;
+        self.lines.retain(|line| match known.get(&line.id) {
+            None => !line.is_void(),
+            Some((start, end)) if line.is_open => {
+                let is_older = start == end || *end > line.end;
+                older += u64::from(is_older);
+                !is_older
+            }
+            Some(_) => true,
+        });
+        if older > 0 {
+            *self.skipped.entry(Skip::Older).or_default() += older;
+        }
     }
 }
 

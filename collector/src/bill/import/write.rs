@@ -2,15 +2,17 @@
 
 use contador_schemas::rows::Table;
 
-use super::Parsed;
+use super::{Parsed, known};
 use crate::bill::StoreError;
 use crate::store::Store;
 
-/// Stores a parsed file with one insert a table, and returns when the store has acknowledged the rows.
+/// Stores a parsed file with one insert a table, and returns when the store has acknowledged the rows. What the store knows
+/// better is left out of it.
 ///
 /// # Errors
 /// [`StoreError`] when the store refuses them. Writing the same again is then harmless.
-pub async fn write(store: &Store, parsed: &Parsed) -> Result<(), StoreError> {
+pub async fn write(store: &Store, parsed: &mut Parsed) -> Result<(), StoreError> {
+    known::settle(store, parsed).await?;
     insert(store, parsed.owners()).await.map_err(StoreError::doing("store the owners"))?;
     insert(store, parsed.allocations()).await.map_err(StoreError::doing("store the allocations"))
 }

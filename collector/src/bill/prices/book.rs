@@ -83,7 +83,7 @@ pub enum Basis {
 pub struct ConsumptionRule {
     /// By which.
     pub model: Consumption,
-    /// Attribute of an owner (as [`Owner::attributes`] names it) or `gpu_model`, and the pattern that its value must match.
+    /// Attribute of an owner (as [`Owner::attributes`] names it) or `gpu_model`, and the pattern that its value must match, by name.
     pub matches: Vec<(String, Glob)>,
 }
 
@@ -226,13 +226,11 @@ impl PriceBook {
     /// The consumption model of an owner on a GPU model.
     pub fn consumption_of(&self, owner: &Owner, gpu_model: &str, is_part: bool) -> Consumption {
         let value = |name: &str| match name {
-            "gpu_model" => gpu_model.to_owned(),
-            name => {
-                owner.attributes().iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value).to_owned()
-            }
+            "gpu_model" => gpu_model,
+            name => owner.attributes().iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value),
         };
         let rule =
-            self.consumption.iter().find(|rule| rule.matches.iter().all(|(name, glob)| glob.matches(&value(name))));
+            self.consumption.iter().find(|rule| rule.matches.iter().all(|(name, glob)| glob.matches(value(name))));
         rule.map_or(if is_part { Consumption::Fraction } else { Consumption::TimeSharing }, |rule| rule.model)
     }
 }

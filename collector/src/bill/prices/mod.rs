@@ -1,16 +1,20 @@
 //! What a GPU-hour and all the rest costs: a price [`book`], of which [`choose`] finds the rate that applies.
 //!
 //! A book comes from a TOML [`mod@file`] and is kept in the store's [`table`] `prices`; both give the same [`PriceBook`], whose
-//! id is a hash of what it says. `--flat-rate` is a book too.
+//! id is a hash of its [`canonical`] form, which reads back to an equal book. It [`show`]s itself to people, and as
+//! [`json`] to machines. `--flat-rate` is a book too.
 
 pub mod book;
+mod canonical;
 mod choose;
 pub mod file;
+mod json;
+mod show;
 pub mod table;
 
 use std::fmt::{self, Write};
 
-use sha2::{Digest, Sha256};
+use crate::bill::document::write;
 
 pub use book::{Basis, ConsumptionRule, Energy, NetworkRate, Percentage, Policy, PriceBook, Rate, Spread, StorageRate};
 
@@ -67,23 +71,28 @@ impl PriceBook {
         }
     }
 
-    /// Hash of everything that the book says, whatever the order in which it says it: 64 hexadecimal digits.
+    /// Hash of the book's canonical form: 64 hexadecimal digits. It is of everything that the book says, whatever the order of its
+    /// rates.
     pub fn id(&self) -> String {
-        let mut book = self.clone();
-        book.rates.sort_by(|a, b| a.key().cmp(&b.key()));
-        hex(&Sha256::digest(format!("contador price book 2\n{book:?}")))
+        write::id(&self.canonical())
     }
 }
 
 impl Rate {
-    /// A rate for a model, or for a MIG instance as the driver names it: its GPU's model, `MIG`, and its profile.
-    pub fn named(name: &str, valid_from: u32, hourly: i128) -> Self {
-        match name.rsplit_once(" MIG ") {
-            Some((model, profile)) => {
-                Self { mig_profile: Some(profile.to_owned()), valid_from, ..Self::of(model, hourly) }
-            }
-            None => Self { valid_from, ..Self::of(name, hourly) },
+    /// What it is for, in words.
+    pub fn what(&self) -> String {
+        let mut what = match self.mig_profile.as_deref() {
+            None => self.gpu_model.clone(),
+            Some(ANY) => format!("{} MIG, by share", self.gpu_model),
+            Some(profile) => format!("{} MIG {profile}", self.gpu_model),
+        };
+        if let Some(environment) = &self.environment {
+            what += &format!(", environment {environment}");
         }
+        if let Some(consumption) = self.consumption {
+            what += &format!(", {consumption}");
+        }
+        what
     }
 
     /// What tells it from other rates.

@@ -18,7 +18,8 @@ pub struct Coverage {
     pub of_fact: HashMap<usize, Vec<(usize, i128)>>,
     /// By commitment: what it has in the period, GPU-milliseconds (or those of instances) times `10^12`.
     pub bought: Vec<i128>,
-    /// By commitment and Unix millisecond of a slot: what of it was used by nobody.
+    /// By commitment, and by the Unix millisecond from which it holds on a local day: what was used by nobody of the slots that begin
+    /// on that day.
     pub unused: BTreeMap<(usize, i64), i128>,
 }
 
@@ -27,53 +28,85 @@ pub fn covered_of(commitment: &Commitment, fact: &Fact) -> i128 {
     if commitment.mig_profile.is_some() { fact.instance } else { fact.allocated }
 }
 
-/// Covers facts, which must be sorted, merged, and cut at slots and at the ends of commitments.
+/// Covers facts, which must be sorted, merged, and cut at slots and at the ends of commitments. Commitments are taken in the order of
+/// their starts, and of their ids.
 pub fn cover(facts: &[Fact], commitments: &[Commitment], period: &Period) -> Coverage {
-    let mut coverage = Coverage::default();
+    let mut coverage = Coverage { bought: vec![0; commitments.len()], ..Coverage::default() };
     let mut order: Vec<usize> = (0..commitments.len()).collect();
     order.sort_by_key(|at| (commitments[*at].from, &commitments[*at].id));
-    coverage.bought = vec![0; commitments.len()];
     let mut of_model: HashMap<&str, Vec<usize>> = HashMap::new();
     for (number, fact) in facts.iter().enumerate() {
         of_model.entry(&fact.device.gpu_model).or_default().push(number);
     }
+    let midnights = period.midnights();
     for at in order {
         let commitment = &commitments[at];
-        let (begins, ends) = valid(commitment, period);
-        let mut slots: BTreeMap<i64, [Vec<usize>; 2]> = BTreeMap::new();
-        for start in starts(begins, ends, commitment.slot.ms()) {
-            slots.insert(start, Default::default());
-        }
-        for number in of_model.get(commitment.gpu_model.as_str()).into_iter().flatten().copied() {
-            let fact = &facts[number];
-            let Some(role) = role(commitment, fact) else { continue };
-            if fact.from < begins || fact.to > ends {
-                continue;
-            }
-            let start = fact.from - fact.from.rem_euclid(commitment.slot.ms());
-            slots.entry(start).or_default()[role].push(number);
-        }
-        for (start, [users, idle]) in slots {
-            let length = ends.min(start + commitment.slot.ms()) - begins.max(start);
-            let capacity = i128::from(commitment.gpus) * i128::from(length.max(0)) * ONE;
-            coverage.bought[at] += capacity;
+        let valid = valid(commitment, period);
+        coverage.days(at, commitment, &days(commitment, valid, &midnights));
+        let numbers = of_model.get(commitment.gpu_model.as_str()).map_or(&[][..], Vec::as_slice);
+        for (start, [users, idle]) in slots(facts, numbers, commitment, valid) {
+            let (from, to) = (start.max(valid.0), valid.1.min(start + commitment.slot.ms()));
+            let capacity = capacity(commitment, from, to);
             let of = |number: &usize| left(&coverage, commitments, commitment, *number, &facts[*number]);
             let used: Vec<i128> = users.iter().map(of).collect();
             let free: Vec<i128> = idle.iter().map(of).collect();
             let covered = lay(capacity, &used);
-            let unused = capacity - covered.iter().sum::<i128>();
-            let resting = lay(unused, &free);
+            let whole: i128 = covered.iter().sum();
+            let resting = lay(capacity - whole, &free);
             for (number, part) in users.into_iter().zip(covered).chain(idle.into_iter().zip(resting)) {
                 if part > 0 {
                     coverage.of_fact.entry(number).or_default().push((at, part));
                 }
             }
-            if unused > 0 {
-                coverage.unused.insert((at, start.max(begins)), unused);
+            if let Some((_, unused)) = coverage.unused.range_mut((at, i64::MIN)..=(at, from)).next_back() {
+                *unused -= whole;
             }
         }
     }
     coverage
+}
+
+impl Coverage {
+    /// Counts what a commitment has, all of it unused.
+    fn days(&mut self, at: usize, commitment: &Commitment, days: &[(i64, i64)]) {
+        for (from, to) in days {
+            let capacity = capacity(commitment, *from, *to);
+            self.bought[at] += capacity;
+            self.unused.insert((at, *from), capacity);
+        }
+    }
+}
+
+/// What a commitment has from one instant to another, GPU-milliseconds times `10^12`.
+fn capacity(commitment: &Commitment, from: i64, to: i64) -> i128 {
+    i128::from(commitment.gpus) * i128::from(to - from) * ONE
+}
+
+/// The local days within which a commitment holds, cut where the first slot of a day begins: a slot belongs to the day that it begins on.
+fn days(commitment: &Commitment, (begins, ends): (i64, i64), midnights: &[i64]) -> Vec<(i64, i64)> {
+    let slot = commitment.slot.ms();
+    let first = |midnight: &i64| midnight + (-midnight).rem_euclid(slot);
+    let mut starts = vec![begins];
+    starts.extend(midnights.iter().map(first).filter(|start| begins < *start && *start < ends));
+    let stops: Vec<i64> = starts.iter().skip(1).copied().chain([ends]).collect();
+    starts.into_iter().zip(stops).filter(|(start, stop)| start < stop).collect()
+}
+
+/// By the start of a slot: the facts in it that a commitment covers, and those of idle time.
+fn slots(
+    facts: &[Fact],
+    numbers: &[usize],
+    commitment: &Commitment,
+    (begins, ends): (i64, i64),
+) -> BTreeMap<i64, [Vec<usize>; 2]> {
+    let mut slots: BTreeMap<i64, [Vec<usize>; 2]> = BTreeMap::new();
+    for number in numbers {
+        let fact = &facts[*number];
+        let Some(role) = role(commitment, fact).filter(|_| begins <= fact.from && fact.to <= ends) else { continue };
+        let start = fact.from - fact.from.rem_euclid(commitment.slot.ms());
+        slots.entry(start).or_default()[role].push(*number);
+    }
+    slots
 }
 
 /// What of a fact no commitment has covered yet. A fact is covered either by its GPU time or by its instance's, never by both.
@@ -90,12 +123,6 @@ fn valid(commitment: &Commitment, period: &Period) -> (i64, i64) {
     let begins = (i64::from(commitment.from) * 1_000).max(period.from);
     let ends = commitment.to.map_or(i64::MAX, |to| i64::from(to) * 1_000).min(period.to);
     (begins, ends.max(begins))
-}
-
-/// The starts of the slots that lie, whole or in part, between two instants.
-fn starts(begins: i64, ends: i64, slot: i64) -> impl Iterator<Item = i64> {
-    let first = begins - begins.rem_euclid(slot);
-    (0..).map(move |number| first + number * slot).take_while(move |start| *start < ends)
 }
 
 /// 0 for use that the commitment covers, 1 for idle time of the same GPUs, nothing for the rest.

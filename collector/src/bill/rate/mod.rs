@@ -1,6 +1,7 @@
 //! Facts, a price book, agreements and policies to charges, exactly.
 //!
-//! A pure function, [`rate`]: facts of one span are put together and in order, so that neither their order nor their batching matters;
+//! A pure function, [`rate`]: facts of one span are put together and in order ([`merge`]), so that neither their order nor their
+//! batching matters;
 //! [`cover`] finds what commitments cover; [`price`] finds each fact's rate and quantity; [`spread`] moves what nobody held to
 //! whom the policy names; [`percentages`] adds mark-ups and taxes. Nothing is rounded and nothing is divided: sums are whole
 //! numbers over few denominators, and then fractions ([`exact`]). What a charge is for is its [`key`].
@@ -8,12 +9,16 @@
 pub mod cover;
 pub mod exact;
 pub mod key;
+mod merge;
 mod other;
 pub mod percentages;
 pub mod price;
 pub mod spread;
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use contador_schemas::owner::{Owner, OwnerKind};
@@ -51,7 +56,7 @@ pub struct Rated {
     pub unpriced: BTreeMap<String, Amount>,
 }
 
-/// Whole numbers that become an [`Exact`]: GPU-milliseconds times `10^12`, millijoules, and numerators of costs.
+/// Whole numbers that become an [`Exact`]: GPU-milliseconds times `10^12`, and millijoules. What an import can claim, 10^6 GPUs from 1970 to 2100, is 4.2 × 10^30 of the first; 40 million times that is less than an `i128` can be.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     held: i128,
@@ -64,15 +69,13 @@ struct Sums {
     site_energy: BigInt,
     /// Times `10^24`.
     carbon: BigInt,
-    cost: BigInt,
-    effective: BigInt,
 }
 
 /// Rates the facts of a period. Their owners have the departments that pay, and they are cut as
 /// [`super::facts::Grain`] says. What has no price costs nothing here, and is told apart as unpriced.
 pub fn rate(facts: &Facts, terms: &Terms<'_>) -> Rated {
-    let mut rater = Rater { terms, days: BTreeMap::new(), sums: BTreeMap::new(), rated: Rated::default() };
-    let merged = merged(&facts.facts);
+    let mut rater = Rater { terms, days: BTreeMap::new(), sums: HashMap::new(), rated: Rated::default() };
+    let merged = merge::merged(&facts.facts);
     let coverage = cover::cover(&merged, &terms.agreements.commitments, terms.period);
     for (number, fact) in merged.iter().enumerate() {
         rater.fact(fact, coverage.of_fact.get(&number).map_or(&[], Vec::as_slice));
@@ -83,34 +86,6 @@ pub fn rate(facts: &Facts, terms: &Terms<'_>) -> Rated {
     spread::spread(&mut rated.charges, &terms.book.policy);
     percentages::add(&mut rated.charges, terms);
     rated
-}
-
-/// Facts in a fixed order, those of one owner, device, span and session put together.
-fn merged(facts: &[Fact]) -> Vec<Fact> {
-    let key = |fact: &Fact| {
-        (
-            (fact.kind, Arc::clone(&fact.owner), Arc::clone(&fact.cost_centre), Arc::clone(&fact.device)),
-            (fact.from, fact.to, fact.session, fact.imported, fact.simulated, fact.fraction),
-        )
-    };
-    let mut merged: BTreeMap<_, Fact> = BTreeMap::new();
-    for fact in facts {
-        match merged.get_mut(&key(fact)) {
-            None => _ = merged.insert(key(fact), fact.clone()),
-            Some(same) => {
-                same.held += fact.held;
-                same.allocated += fact.allocated;
-                same.unknown += fact.unknown;
-                same.busy += fact.busy;
-                same.greater += fact.greater;
-                same.instance += fact.instance;
-                same.memory_mib_ms += fact.memory_mib_ms;
-                same.energy_mj += fact.energy_mj;
-                same.rows += fact.rows;
-            }
-        }
-    }
-    merged.into_values().collect()
 }
 
 /// What of a fact is told in one line or another, as whole numbers.
@@ -143,7 +118,7 @@ impl Sums {
         self.unknown += until.unknown - from.unknown;
         let energy = until.energy - from.energy;
         self.energy += energy;
-        if let Some(price) = price {
+        if let Some(price) = price.filter(|_| energy != 0) {
             let site = BigInt::from(energy) * price.pue;
             self.carbon += &site * price.carbon_g_per_kwh.unwrap_or(0);
             self.site_energy += site;
@@ -155,7 +130,7 @@ struct Rater<'a> {
     terms: &'a Terms<'a>,
     /// The local day of an instant.
     days: BTreeMap<i64, Option<u16>>,
-    sums: BTreeMap<Key, Sums>,
+    sums: HashMap<Key, Sums>,
     rated: Rated,
 }
 
@@ -200,9 +175,6 @@ impl Rater<'_> {
             let sums = self.sums.entry(key).or_default();
             sums.add(&parts, &told, energy);
             sums.quantity += part;
-            if workload {
-                sums.effective += BigInt::from(*part) * commitment.hourly;
-            }
             told = parts;
         }
         if covered.is_empty() || until < whole {
@@ -211,11 +183,8 @@ impl Rater<'_> {
             let parts = Parts::of(fact);
             let sums = self.sums.entry(usage).or_default();
             sums.add(&parts, &told, energy);
-            if let Some(rate) = price.rate {
+            if price.rate.is_some() {
                 sums.quantity += left;
-                let cost = BigInt::from(left) * rate.hourly;
-                sums.effective += &cost;
-                sums.cost += cost;
             } else {
                 let unpriced = parts.held - told.held;
                 sums.unpriced += unpriced;
@@ -227,10 +196,7 @@ impl Rater<'_> {
         }
         if let Some(energy) = energy.filter(|_| book.energy_is_a_line && fact.energy_mj > 0) {
             let key = Key { category: Category::Energy, unit_price: Some(energy.tariff), ..key };
-            let site = BigInt::from(fact.energy_mj) * energy.pue;
-            let sums = self.sums.entry(key).or_default();
-            sums.cost += &site * energy.tariff;
-            sums.site_energy += site;
+            self.sums.entry(key).or_default().site_energy += BigInt::from(fact.energy_mj) * energy.pue;
         }
     }
 
@@ -253,37 +219,56 @@ impl Rater<'_> {
             }
             let sums = self.sums.entry(Key { category: Category::Commitment, ..key.clone() }).or_default();
             sums.quantity += bought;
-            sums.cost += BigInt::from(bought) * commitment.hourly;
-            for ((_, slot), unused) in coverage.unused.range((at, i64::MIN)..=(at, i64::MAX)) {
-                let key = Key { category: Category::Unused, day: self.day(*slot), ..key.clone() };
-                let sums = self.sums.entry(key).or_default();
-                sums.quantity += unused;
-                sums.effective += BigInt::from(*unused) * commitment.hourly;
+            let unused = coverage.unused.range((at, i64::MIN)..=(at, i64::MAX));
+            for ((_, begins), unused) in unused.filter(|(_, unused)| **unused > 0) {
+                let key = Key { category: Category::Unused, day: self.day(*begins), ..key.clone() };
+                self.sums.entry(key).or_default().quantity += unused;
             }
         }
     }
 
     fn finish(mut self) -> Rated {
-        let (hour, cost, kwh, one) = (hour(), cost_denominator(), kwh(), BigInt::from(ONE));
-        for (key, sums) in self.sums {
-            let is_energy = key.category == Category::Energy;
-            let site_energy = Amount::new(sums.site_energy, &(&kwh * &one));
-            let cost = if is_energy { &kwh * &one * &one } else { cost.clone() };
-            let exact = Exact {
-                gpu_hours: Amount::new(sums.held.into(), &hour),
-                quantity: if is_energy { site_energy.clone() } else { Amount::new(sums.quantity.into(), &hour) },
-                unpriced: Amount::new(sums.unpriced.into(), &hour),
-                busy: Amount::new(sums.busy.into(), &hour),
-                unknown: Amount::new(sums.unknown.into(), &hour),
-                energy: Amount::new(sums.energy.into(), &kwh),
-                site_energy: if is_energy { Amount::default() } else { site_energy },
-                carbon: Amount::new(sums.carbon, &(&kwh * &one * &one)),
-                effective: Amount::new(if is_energy { sums.cost.clone() } else { sums.effective }, &cost),
-                cost: Amount::new(sums.cost, &cost),
-            };
-            self.rated.charges.insert(key, exact);
-        }
+        let denominators = [hour(), kwh(), kwh() * ONE, kwh() * ONE * ONE, cost_denominator()];
+        let charges = self.sums.into_iter().map(|(key, sums)| {
+            let exact = sums.exact(&key, &denominators);
+            (key, exact)
+        });
+        self.rated.charges = charges.collect();
         self.rated
+    }
+}
+
+impl Sums {
+    /// As fractions over those of an hour, a kWh, a kWh of the site, its price, and that of an hour. All of a key's facts have one price.
+    fn exact(self, key: &Key, [hour, kwh, site, of_site, of_hour]: &[BigInt; 5]) -> Exact {
+        let price = key.unit_price.unwrap_or_default();
+        let site_energy = Amount::new(self.site_energy, site);
+        let is_energy = key.category == Category::Energy;
+        let worth = if is_energy {
+            Amount::new(&site_energy.numerator * price, of_site)
+        } else {
+            Amount::new(BigInt::from(self.quantity) * price, of_hour)
+        };
+        let nobodys = key.payer.kind != OwnerKind::Workload;
+        // What a commitment covers is paid for by its purchase.
+        let (cost, effective) = match key.category {
+            Category::Covered if nobodys => (Amount::default(), Amount::default()),
+            Category::Covered | Category::Unused => (Amount::default(), worth),
+            Category::Commitment => (worth, Amount::default()),
+            _ => (worth.clone(), worth),
+        };
+        Exact {
+            gpu_hours: Amount::new(self.held.into(), hour),
+            quantity: if is_energy { site_energy.clone() } else { Amount::new(self.quantity.into(), hour) },
+            unpriced: Amount::new(self.unpriced.into(), hour),
+            busy: Amount::new(self.busy.into(), hour),
+            unknown: Amount::new(self.unknown.into(), hour),
+            energy: Amount::new(self.energy.into(), kwh),
+            site_energy: if is_energy { Amount::default() } else { site_energy },
+            carbon: Amount::new(self.carbon, of_site),
+            cost,
+            effective,
+        }
     }
 }
 

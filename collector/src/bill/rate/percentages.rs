@@ -8,6 +8,7 @@ use num_bigint::BigInt;
 
 use super::exact::{Amount, Exact};
 use super::{Category, Key, Payer, Terms};
+use crate::bill::apportion::sum;
 use crate::bill::decimal::ONE;
 use crate::bill::prices::Percentage;
 
@@ -45,14 +46,9 @@ pub fn add(charges: &mut BTreeMap<Key, Exact>, terms: &Terms<'_>) {
 
 /// What each department is charged so far.
 fn bases(charges: &BTreeMap<Key, Exact>) -> BTreeMap<Arc<str>, Amount> {
-    // Reducing sums of different denominators is slow: there is one sum a category.
-    let mut sums: BTreeMap<(Arc<str>, Category), Amount> = BTreeMap::new();
+    let mut costs: BTreeMap<&Arc<str>, Vec<&Amount>> = BTreeMap::new();
     for (key, exact) in charges.iter().filter(|(key, _)| key.payer.kind == OwnerKind::Workload) {
-        *sums.entry((Arc::clone(&key.payer.department), key.category)).or_default() += &exact.cost;
+        costs.entry(&key.payer.department).or_default().push(&exact.cost);
     }
-    let mut bases: BTreeMap<Arc<str>, Amount> = BTreeMap::new();
-    for ((department, _), cost) in sums {
-        *bases.entry(department).or_default() += &cost;
-    }
-    bases
+    costs.into_iter().map(|(department, costs)| (Arc::clone(department), sum(costs))).collect()
 }

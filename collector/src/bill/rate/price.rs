@@ -1,6 +1,8 @@
 //! The price of one fact: its rate, and the quantity that the rate is multiplied with.
 
 use contador_schemas::owner::OwnerKind;
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
 
 use crate::bill::facts::Fact;
 use crate::bill::prices::{ANY, Basis, Consumption, PriceBook, Rate};
@@ -30,6 +32,8 @@ pub fn is_by_instance(rate: &Rate) -> bool {
     rate.mig_profile.as_deref().is_some_and(|profile| profile != ANY)
 }
 
+/// What the rate is multiplied with: GPU-milliseconds, or those of an instance, times `10^12`. Nobody's time has neither a basis nor
+/// increments.
 fn quantity(rate: &Rate, fact: &Fact) -> i128 {
     if fact.kind != OwnerKind::Workload {
         return if is_by_instance(rate) { fact.instance } else { fact.allocated };
@@ -46,19 +50,14 @@ fn quantity(rate: &Rate, fact: &Fact) -> i128 {
     } else {
         proportion(fact.instance, used, fact.allocated)
     };
-    let Some(session) = fact.session.filter(|_| rate.is_by_session()) else { return used };
+    let Some(session) = fact.session.filter(|_| rate.is_by_session() && fact.held > 0) else { return used };
     let billed = rate.billed_ms(session.before + fact.held) - rate.billed_ms(session.before);
-    if fact.held == 0 {
-        return used;
-    }
     // What is billed beside what was held counts with the session's share of the device.
     used + i128::from(billed - fact.held) * (used / i128::from(fact.held))
 }
 
-/// `amount × part / whole`, rounded down.
+/// `amount × part / whole`, rounded down; nothing of nothing.
 pub fn proportion(amount: i128, part: i128, whole: i128) -> i128 {
-    use num_bigint::BigInt;
-    use num_traits::ToPrimitive;
     if whole == 0 {
         return 0;
     }

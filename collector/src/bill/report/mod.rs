@@ -1,19 +1,22 @@
-//! `contador report`: a view of a statement, as JSON, CSV or a table.
+//! `contador report`: a view of a statement, as a page, JSON, CSV or a table.
 //!
-//! A [`dimension`] groups the statement's lines, which are rounded already, after a filter has left out what is not asked for. So every
-//! view sums to its part of the whole. [`json`], [`csv`] and [`table`] show the result; [`standing`] tells whether it is closed.
+//! Dimensions group the statement's lines, which are rounded already, after a filter has left out what is not asked for. So every
+//! view sums to its part of the whole. [`view`] has what a reader wants to know beside that: last month, budget, forecast,
+//! efficiency. [`html`], [`mod@json`], [`csv`] and [`table`] show the result, [`lang`] in a language; [`standing`] tells whether it
+//! is closed.
 
 pub mod csv;
 pub mod dimension;
+mod groups;
+pub mod html;
 pub mod json;
+pub mod lang;
 mod standing;
 pub mod table;
+pub mod view;
 
 #[cfg(test)]
 mod tests;
-
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use contador_schemas::owner::OwnerKind;
 
@@ -22,17 +25,9 @@ use super::rate::Key;
 use super::settle::Amounts;
 use super::statement::Statement;
 pub use dimension::Dimension;
-
-/// One group of a view.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Group {
-    /// A workload's, or nobody's.
-    pub kind: OwnerKind,
-    /// Value of the dimension; empty if it is unknown or nobody's.
-    pub value: String,
-    /// What it comes to.
-    pub amounts: Amounts,
-}
+pub use groups::Group;
+pub use lang::Lang;
+pub use view::Beside;
 
 /// A view of a statement.
 #[derive(Clone, Debug)]
@@ -41,10 +36,14 @@ pub struct Report {
     pub statement: Statement,
     /// What it is grouped by.
     pub by: Dimension,
+    /// What these groups are grouped by, one after another.
+    pub then: Vec<Dimension>,
     /// Only this department's lines.
     pub department: Option<String>,
-    /// By kind, then by falling cost; those of one value and kind are one.
+    /// By kind, then by falling cost, level by level; those of one kind and the same values are one.
     pub groups: Vec<Group>,
+    /// What is shown beside the statement.
+    pub beside: Beside,
     /// What the groups sum to.
     pub total: Amounts,
     /// What the whole fleet comes to: the same as `total` if nothing is filtered.
@@ -65,20 +64,28 @@ pub fn named(value: &str) -> String {
 impl Report {
     /// The view of a statement by a dimension, of one department or of all.
     pub fn new(statement: Statement, by: Dimension, department: Option<String>) -> Self {
-        let mut groups: BTreeMap<(OwnerKind, String), Amounts> = BTreeMap::new();
-        let is_shown = |key: &Key| is_shown(key, department.as_deref());
-        for line in statement.lines.iter().filter(|line| is_shown(&line.key)) {
-            *groups.entry((line.key.payer.kind, by.of(&line.key).into_owned())).or_default() += &line.amounts;
-        }
-        let group = |((kind, value), amounts)| Group { kind, value, amounts };
-        let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
-        match by {
-            Dimension::Day => {}
-            _ => groups.sort_by_key(|group| (group.kind, Reverse(group.amounts.cost.clone()))),
-        }
+        Self::of(statement, by, Vec::new(), department)
+    }
+
+    /// The view of a statement by dimensions, of one department or of all.
+    pub fn of(statement: Statement, by: Dimension, then: Vec<Dimension>, department: Option<String>) -> Self {
+        let by_all: Vec<Dimension> = std::iter::once(by).chain(then.iter().copied()).collect();
+        let shown = statement.lines.iter().filter(|line| is_shown(&line.key, department.as_deref()));
+        let groups = groups::groups(shown, &by_all);
         let total = groups.iter().map(|group| &group.amounts).sum();
         let fleet = statement.total();
-        Self { statement, by, department, groups, total, fleet }
+        Self { statement, by, then, department, groups, total, fleet, beside: Beside::default() }
+    }
+
+    /// The same report with what is shown beside it.
+    pub fn beside(mut self, beside: Beside) -> Self {
+        self.beside = beside;
+        self
+    }
+
+    /// The dimensions that it is grouped by.
+    pub fn dimensions(&self) -> impl Iterator<Item = Dimension> {
+        std::iter::once(self.by).chain(self.then.iter().copied())
     }
 
     /// Sum of the groups of workloads.
@@ -101,53 +108,38 @@ impl Report {
         Millionths(&self.total.cost.0 - groups.0)
     }
 
+    /// Whether a commitment makes billed and effective cost differ.
+    pub fn has_commitments(&self) -> bool {
+        use super::rate::Category::{Commitment, Covered, Unused};
+        self.statement.lines.iter().any(|line| matches!(line.key.category, Commitment | Covered | Unused))
+    }
+
     /// Whether a line of the statement is in this view.
     pub fn shows(&self, key: &Key) -> bool {
         is_shown(key, self.department.as_deref())
     }
 
-    /// What a group is called: its value, or who else it is for, in parentheses.
+    /// What a group is called: its values, or who else it is for, in parentheses.
     pub fn key(&self, group: &Group) -> String {
-        let value = named(&group.value);
-        match group.kind {
-            OwnerKind::Workload => value,
-            kind if self.by.is_of_devices() => format!("({}) {value}", kind.as_str()),
-            kind => format!("({})", kind.as_str()),
+        let levels = 0..=self.then.len();
+        if group.kind == OwnerKind::Workload {
+            return levels.map(|level| self.key_at(group, level)).collect::<Vec<_>>().join(" / ");
         }
+        // What nobody holds has one name, and not one for each level that tells nothing of it.
+        let of_devices = self.dimensions().zip(group.values()).filter(|(by, _)| by.is_of_devices());
+        let values: Vec<String> = of_devices.map(|(_, value)| named(value)).collect();
+        format!("({}) {}", group.kind.as_str(), values.join(" / ")).trim_end().to_owned()
     }
 
-    /// What a reader must know before trusting the numbers.
-    pub fn notes(&self) -> Vec<String> {
-        let made = &self.statement.made;
-        let mut notes = Vec::new();
-        if made.simulated {
-            notes.push("contains simulated data: part of it was generated, not measured".to_owned());
+    /// What a group is called at a level of the dimensions.
+    pub fn key_at(&self, group: &Group, level: usize) -> String {
+        let value = named(group.values().nth(level).unwrap_or_default());
+        let is_of_devices = self.dimensions().nth(level).is_some_and(Dimension::is_of_devices);
+        match group.kind {
+            OwnerKind::Workload => value,
+            kind if is_of_devices => format!("({}) {value}", kind.as_str()),
+            kind => format!("({})", kind.as_str()),
         }
-        if self.statement.lines.is_empty() {
-            notes.push("nothing was metered or imported in this period".to_owned());
-        }
-        for (what, hours) in &self.statement.unpriced {
-            let what = named(what);
-            notes.push(format!("unpriced: {hours} GPU-hours of {what} have no price and are not in the total"));
-        }
-        if made.unknown_owners > 0 {
-            notes.push(format!("{} owners have no entry in the table owners", made.unknown_owners));
-        }
-        if made.metered_too > 0 {
-            let count = made.metered_too;
-            notes.push(format!("{count} imported allocations are of devices that were metered too: both are counted"));
-        }
-        if !made.over_allocated.is_zero() {
-            let hours = &made.over_allocated;
-            notes.push(format!("over-allocated: imports claim {hours} GPU-hours over the whole of their devices"));
-        }
-        notes.extend(self.standing_notes());
-        if let Some(department) = &self.department
-            && self.groups.is_empty()
-        {
-            notes.push(format!("department {department:?} has nothing in this period"));
-        }
-        notes
     }
 }
 

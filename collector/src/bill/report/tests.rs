@@ -1,5 +1,7 @@
 //! What must hold for any facts and prices, against an oracle that adds plain fractions.
 
+mod pages;
+
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;

@@ -1,0 +1,51 @@
+//! Facts in the order in which they are laid end to end, with the rows of one fact put together.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::bill::facts::Fact;
+
+/// Facts in a fixed order, those of one owner, device, span and session put together. An imported allocation is a session of its own,
+/// whatever else began in the same instant: where sessions are told, it stays as it is.
+pub fn merged(facts: &[Fact]) -> Vec<Fact> {
+    let mut sorted: Vec<&Fact> = facts.iter().collect();
+    sorted.sort_by(|a, b| order(a, b));
+    let mut merged: Vec<Fact> = Vec::with_capacity(sorted.len());
+    for fact in sorted {
+        match merged.last_mut() {
+            Some(same) if order(same, fact).is_eq() && !is_own(fact) => put_to(same, fact),
+            _ => merged.push(fact.clone()),
+        }
+    }
+    merged
+}
+
+/// Whether a fact is of an imported allocation that nothing may be added to.
+fn is_own(fact: &Fact) -> bool {
+    fact.imported && fact.session.is_some()
+}
+
+/// By whose, of what, when, and in which session; those of allocations by their amounts, too.
+fn order(a: &Fact, b: &Fact) -> Ordering {
+    let spans = |fact: &Fact| (fact.from, fact.to, fact.session, fact.imported, fact.simulated, fact.fraction);
+    let own = |fact: &Fact| Some((fact.held, fact.allocated)).filter(|_| is_own(fact));
+    a.kind
+        .cmp(&b.kind)
+        .then_with(|| if Arc::ptr_eq(&a.owner, &b.owner) { Ordering::Equal } else { a.owner.cmp(&b.owner) })
+        .then_with(|| a.cost_centre.cmp(&b.cost_centre))
+        .then_with(|| if Arc::ptr_eq(&a.device, &b.device) { Ordering::Equal } else { a.device.cmp(&b.device) })
+        .then_with(|| spans(a).cmp(&spans(b)))
+        .then_with(|| own(a).cmp(&own(b)))
+}
+
+fn put_to(sum: &mut Fact, fact: &Fact) {
+    sum.held += fact.held;
+    sum.allocated += fact.allocated;
+    sum.unknown += fact.unknown;
+    sum.busy += fact.busy;
+    sum.greater += fact.greater;
+    sum.instance += fact.instance;
+    sum.memory_mib_ms += fact.memory_mib_ms;
+    sum.energy_mj += fact.energy_mj;
+    sum.rows += fact.rows;
+}
