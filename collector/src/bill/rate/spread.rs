@@ -48,6 +48,8 @@ pub fn spread(charges: &mut BTreeMap<Key, Exact>, policy: &Policy) {
                 payer: Payer { kind: OwnerKind::Workload, department },
                 category: Category::Share(key.payer.kind),
                 owner: Arc::new(owner),
+                // A kWh may cost what an hour costs: their lines stay apart.
+                item: if key.category == Category::Energy { "energy".into() } else { Arc::clone(&key.item) },
                 ..key.clone()
             };
             *charges.entry(key).or_default() += &exact.part(&weight, &whole);
