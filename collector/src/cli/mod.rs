@@ -5,6 +5,7 @@ pub mod demo;
 pub mod directory;
 pub mod import;
 pub mod migrate;
+mod output;
 pub mod p99;
 pub mod prices;
 pub mod report;

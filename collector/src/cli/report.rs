@@ -1,12 +1,11 @@
 //! `contador report`.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
-
-use super::{Failure, usage};
+use super::{Failure, output, usage};
 use crate::bill::decimal;
+use crate::bill::focus::lines::{Export, ExportError, Unpriced};
 use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
 use crate::bill::report::{self, Dimension, Report};
@@ -50,7 +49,7 @@ pub struct Args {
     /// How to show it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output: whole, or not at all
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Succeed even if something has no price
@@ -69,6 +68,12 @@ enum Format {
     Json,
     /// One record a group
     Csv,
+    /// One record a line of the bill, for other programs
+    Parquet,
+    /// FOCUS 1.2, as CSV
+    Focus,
+    /// FOCUS 1.2, as Parquet
+    FocusParquet,
 }
 
 /// Runs the command.
@@ -81,10 +86,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
             BillError::Store(error) => error.into(),
         })?;
     let report = Report::new(statement, args.by, args.department.clone());
-    let text = shown(&report, args.format)?;
     match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?,
-        None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
+        Some(path) => output::write(path, |out| write(&report, &args, out))?,
+        None => output::show(|out| write(&report, &args, out))?,
     }
     if !report.statement.unpriced.is_empty() && !args.allow_unpriced {
         let models =
@@ -121,10 +125,20 @@ fn prices(args: &Args) -> Result<Option<PriceBook>, Failure> {
     Ok(Some(book))
 }
 
-fn shown(report: &Report, format: Format) -> Result<String, Failure> {
-    Ok(match format {
+fn write(report: &Report, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+    let text = match args.format {
         Format::Table => report.to_table(WIDTH),
         Format::Json => serde_json::to_string_pretty(&report.to_json())? + "\n",
         Format::Csv => report.to_csv()?,
-    })
+        Format::Parquet => return Ok(report.write_parquet(out)?),
+        Format::Focus => return Ok(focus(report, args)?.write_csv(out)?),
+        Format::FocusParquet => return Ok(focus(report, args)?.write_parquet(out)?),
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn focus<'a>(report: &'a Report, args: &Args) -> Result<Export<'a>, ExportError> {
+    let unpriced = if args.allow_unpriced { Unpriced::Marked } else { Unpriced::Refused };
+    Export::new(&report.statement, |key| report.shows(key), unpriced)
 }

@@ -36,6 +36,12 @@ impl Bill {
         self.engine.url()
     }
 
+    /// The engine.
+    #[allow(dead_code, reason = "not every test file asks it by itself")]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Writes a file of the test's own folder, and returns its path.
     pub fn file(&self, name: &str, text: &str) -> anyhow::Result<String> {
         let path = self.folder.path().join(name);
@@ -65,6 +71,7 @@ impl Bill {
     }
 
     /// Runs `contador report --format json` with more arguments.
+    #[allow(dead_code, reason = "not every test file reports as JSON")]
     pub fn report(&self, arguments: &str) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.done(&format!("report --format json {arguments}"))?)?)
     }

@@ -1,11 +1,12 @@
 //! `contador report`: a view of a statement, as JSON, CSV or a table.
 //!
 //! A [`dimension`] groups the statement's lines, which are rounded already, after a filter has left out what is not asked for. So every
-//! view sums to its part of the whole. [`json`], [`csv`] and [`table`] show the result.
+//! view sums to its part of the whole. [`json`], [`csv`] and [`table`] show the result; [`records`] has each line of it as it is.
 
 pub mod csv;
 pub mod dimension;
 pub mod json;
+pub mod records;
 pub mod table;
 
 #[cfg(test)]
