@@ -7,6 +7,7 @@ pub mod directory;
 pub mod documents;
 pub mod import;
 pub mod migrate;
+mod output;
 pub mod p99;
 pub mod plan;
 pub mod prices;

@@ -36,6 +36,12 @@ impl Bill {
         self.engine.url()
     }
 
+    /// The engine.
+    #[allow(dead_code, reason = "not every test file asks it by itself")]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Writes a file of the test's own folder, and returns its path.
     pub fn file(&self, name: &str, text: &str) -> anyhow::Result<String> {
         let path = self.folder.path().join(name);

@@ -6,6 +6,7 @@
 pub mod check;
 pub mod columns;
 pub mod csv;
+pub mod lines;
 pub mod row;
 pub mod value;
 

@@ -4,6 +4,7 @@
 
 mod faults;
 mod files;
+mod lines;
 mod mutations;
 mod sample;
 
