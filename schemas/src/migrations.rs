@@ -103,6 +103,8 @@ pub const MIGRATIONS: &[Migration] = migrations![
     23 "latency_1d" "0023_latency_1d.sql",
     24 "rollups" "0024_rollups.sql",
     25 "latency_totals" "0025_latency_totals.sql",
+    26 "ledger_stored" "0026_ledger_stored.sql",
+    27 "allocations_stored" "0027_allocations_stored.sql",
 ];
 
 #[cfg(test)]
