@@ -57,6 +57,7 @@ impl Bill {
     }
 
     /// Runs `contador report --format json` with more arguments.
+    #[allow(dead_code, reason = "not every test file reads reports")]
     pub fn report(&self, arguments: &str) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.done(&format!("report --format json {arguments}"))?)?)
     }
