@@ -105,6 +105,7 @@ pub const MIGRATIONS: &[Migration] = migrations![
     25 "latency_totals" "0025_latency_totals.sql",
     26 "ledger_stored" "0026_ledger_stored.sql",
     27 "allocations_stored" "0027_allocations_stored.sql",
+    28 "ledger_hours" "0028_ledger_hours.sql",
 ];
 
 #[cfg(test)]

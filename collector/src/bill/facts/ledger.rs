@@ -8,15 +8,16 @@ use uuid::Uuid;
 
 use super::Fact;
 use super::devices::{Class, Devices, QUERY_BYTES};
-use super::part::Part;
+use super::part::{Part, merge};
 use super::spans::Spans;
 use crate::bill::StoreError;
 use crate::bill::decimal::ONE;
+use crate::bill::hours::{self, Span};
 use crate::store::Store;
 
 /// Milliseconds of a row whose use is unknown, and the greater of share and busy time, as SQL.
-pub(super) const UNKNOWN: &str = "if(busy_ms = 0 AND idle_ms = 0, share_ms, 0)";
-pub(super) const GREATER: &str = "if(busy_ms = 0 AND idle_ms = 0, share_ms, greatest(share_ms, busy_ms))";
+pub(in crate::bill) const UNKNOWN: &str = "if(busy_ms = 0 AND idle_ms = 0, share_ms, 0)";
+pub(in crate::bill) const GREATER: &str = "if(busy_ms = 0 AND idle_ms = 0, share_ms, greatest(share_ms, busy_ms))";
 
 /// Rows of workloads that may be part of a session, as SQL.
 pub(super) const HOLDS: &str = "kind = 'workload' AND held_ms > 0";
@@ -69,16 +70,34 @@ impl SumRow {
     }
 }
 
-/// What each owner held of each device of a class in each span; of a class with sessions, without what belongs to one.
+/// What each owner held of each device of a class in each span; of a class with sessions, without what belongs to one. Hours that are
+/// summed already are not summed again, unless the class needs its minutes.
 pub(super) async fn sums(
     store: &Store,
     spans: &Spans,
     class: &Class,
     devices: &mut Devices,
 ) -> Result<Vec<Part>, StoreError> {
-    let sql = sums_sql(spans, class);
+    let (hours, rest) = if class.by_session || !spans.are_hours() {
+        (Vec::new(), vec![spans.seconds()])
+    } else {
+        let clean = hours::clean(store, spans.seconds(), spans.inner()).await;
+        clean.map_err(StoreError::doing("look for changes of the ledger"))?
+    };
+    let mut parts = Vec::new();
+    if !hours.is_empty() {
+        parts = read(store, &hours_sql(spans, class, &hours), spans, devices).await?;
+    }
+    if !rest.is_empty() {
+        let more = read(store, &rows_sql(spans, class, &rest), spans, devices).await?;
+        if parts.is_empty() { parts = more } else { merge(&mut parts, more) }
+    }
+    Ok(parts)
+}
+
+async fn read(store: &Store, sql: &str, spans: &Spans, devices: &mut Devices) -> Result<Vec<Part>, StoreError> {
     let failed = || StoreError::doing("sum the ledger");
-    let query = store.client.query(&sql).with_setting("max_query_size", QUERY_BYTES);
+    let query = store.client.query(sql).with_setting("max_query_size", QUERY_BYTES);
     let mut rows = query.fetch::<SumRow>().map_err(failed())?;
     let mut parts = Vec::new();
     while let Some(row) = rows.next().await.map_err(failed())? {
@@ -87,18 +106,27 @@ pub(super) async fn sums(
     Ok(parts)
 }
 
-fn sums_sql(spans: &Spans, class: &Class) -> String {
-    let (in_minutes, since, only) = (spans.in_minutes(), spans.of_minute(), class.only());
-    let others = if class.by_session { format!("AND NOT ({HOLDS})") } else { String::new() };
+fn rows_sql(spans: &Spans, class: &Class, of: &[Span]) -> String {
+    let others = if class.by_session { format!(" AND NOT ({HOLDS})") } else { String::new() };
+    let only = format!("{} AND {}{others}", hours::within("minute", of), class.only());
+    sums_sql("ledger", &spans.start_of("minute"), [UNKNOWN, GREATER, "1"], &only)
+}
+
+fn hours_sql(spans: &Spans, class: &Class, of: &[Span]) -> String {
+    let only = format!("{} AND {}", hours::within("hour", of), class.only());
+    sums_sql("ledger_hours", &spans.start_of("hour"), ["unknown_ms", "greater_ms", "minutes"], &only)
+}
+
+fn sums_sql(table: &str, since: &str, [unknown, greater, rows]: [&str; 3], only: &str) -> String {
     format!(
         "SELECT kind_name AS kind, owner, device_id AS device, a_node AS node, since, toInt64(0) AS first, toInt64(0) AS until, \
             held, share, unknown, busy, greater, memory, energy, n AS rows, is_simulated AS simulated \
          FROM ( \
          SELECT toString(kind) AS kind_name, owner, toString(device) AS device_id, toString(max(node)) AS a_node, {since} AS since, \
-            toInt64(sum(held_ms)) AS held, sum(share_ms) AS share, sum({UNKNOWN}) AS unknown, sum(busy_ms) AS busy, \
-            sum({GREATER}) AS greater, sum(memory_mib_ms) AS memory, sum(energy_mj) AS energy, count() AS n, \
+            toInt64(sum(held_ms)) AS held, sum(share_ms) AS share, sum({unknown}) AS unknown, sum(busy_ms) AS busy, \
+            sum({greater}) AS greater, sum(memory_mib_ms) AS memory, sum(energy_mj) AS energy, toUInt64(sum({rows})) AS n, \
             toBool(max(simulated)) AS is_simulated \
-         FROM ledger FINAL WHERE {in_minutes} AND {only} {others} \
+         FROM {table} FINAL WHERE {only} \
          GROUP BY kind, owner, device, since \
          ) SETTINGS do_not_merge_across_partitions_select_final = 1"
     )

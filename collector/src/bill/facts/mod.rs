@@ -26,6 +26,7 @@ use contador_schemas::owner::{Owner, OwnerKind};
 
 pub use fetch::fetch;
 pub use late::late_since;
+pub(in crate::bill) use ledger::{GREATER, UNKNOWN};
 pub use other::{Item, OtherFact};
 
 /// Where facts of a period are cut, so that within one nothing changes that a price depends on.

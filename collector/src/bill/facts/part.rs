@@ -1,6 +1,7 @@
 //! A fact in the making: what its owner's id means is looked up last, once for all.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use contador_schemas::owner::OwnerKind;
 use uuid::Uuid;
@@ -34,6 +35,10 @@ impl Part {
         sum.energy_mj += part.energy_mj;
         sum.simulated |= part.simulated;
         sum.rows += part.rows;
+        // Of a device that moved within a span, the last node by its name, however its rows were put together.
+        if sum.device.node < part.device.node {
+            sum.device = Arc::clone(&part.device);
+        }
         self.first = self.first.min(other.first);
         self.end = self.end.max(other.end);
     }
@@ -48,7 +53,7 @@ impl Part {
 pub(super) fn merge(parts: &mut Vec<Part>, more: Vec<Part>) {
     let key = |part: &Part| {
         let (device, id, from) = part.key();
-        (device.to_owned(), id, from)
+        (device.to_owned(), id, from, part.fact.kind)
     };
     let mut places: HashMap<_, usize> = parts.iter().enumerate().map(|(at, part)| (key(part), at)).collect();
     for part in more {

@@ -50,9 +50,30 @@ impl Spans {
         }
     }
 
+    /// The start of the span in which a column of type `DateTime` lies, as SQL.
+    pub fn start_of(&self, column: &str) -> String {
+        self.start_sql(&format!("toInt64(toUnixTimestamp({column})) * 1000"), &self.step.to_string())
+    }
+
     /// The start of the span of a row of the ledger, as SQL.
     pub fn of_minute(&self) -> String {
-        self.start_sql("toInt64(toUnixTimestamp(minute)) * 1000", &self.step.to_string())
+        self.start_of("minute")
+    }
+
+    /// Whether its steps are whole hours.
+    pub const fn are_hours(&self) -> bool {
+        self.step % 3_600_000 == 0
+    }
+
+    /// Its cuts.
+    pub fn inner(&self) -> &[i64] {
+        &self.cuts
+    }
+
+    /// Its whole Unix seconds.
+    pub fn seconds(&self) -> (u32, u32) {
+        let whole = |ms| u32::try_from(seconds(ms)).unwrap_or(u32::MAX);
+        (whole(self.from), whole(self.to))
     }
 
     /// The cuts, as a ClickHouse array.
