@@ -1,4 +1,4 @@
-//! The ledger by the hour: what a bill of a month is made of in a second instead of from every row.
+//! The ledger by the hour: sums that a bill of a month reads instead of every row.
 //!
 //! [`mod@pass`] sums the hours that have changed, [`job`] does that now and then in `contador serve`. [`clean`] tells which hours have everything
 //! that was stored; all others, those in which something came since too, are read from the rows, so no bill depends on the hours being there.
