@@ -104,6 +104,9 @@ pub const MIGRATIONS: &[Migration] = migrations![
     24 "rollups" "0024_rollups.sql",
     25 "latency_totals" "0025_latency_totals.sql",
     26 "commitments" "0026_commitments.sql",
+    27 "ledger_stored" "0027_ledger_stored.sql",
+    28 "allocations_stored" "0028_allocations_stored.sql",
+    29 "ledger_hours" "0029_ledger_hours.sql",
 ];
 
 #[cfg(test)]
