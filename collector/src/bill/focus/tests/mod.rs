@@ -2,6 +2,7 @@
 //! for each rule, and with every checked cell changed.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
+mod bills;
 mod faults;
 mod files;
 mod lines;
