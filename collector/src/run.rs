@@ -3,7 +3,7 @@
 //! The parts share the ingest's pipeline and what [`crate::store::watch`] knows of ClickHouse, nothing else. When the
 //! shutdown begins, listeners stop accepting, requests that were taken whole are answered, the others
 //! dropped, and one deadline bounds all of it; what is late is named. [`health`] answers `/readyz`, `/healthz` and `/metrics`, [`telemetry`] sends own metrics.
-//! Rolling up latencies is left where it is: the next pass does again what this one has not finished.
+//! Rolling up latencies and hours of the ledger is left where it is: the next pass does again what this one has not finished.
 
 mod health;
 mod telemetry;
@@ -17,6 +17,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::bill::hours;
 use crate::config::Config;
 use crate::ingest::meters::Meters;
 use crate::ingest::{Pipeline, receive};
@@ -113,6 +114,7 @@ pub async fn run(
     let gauges = Gauges::default();
     let beside = [
         tokio::spawn(job::run(store.clone(), seen.clone())),
+        tokio::spawn(hours::job::run(store.clone(), seen.clone())),
         tokio::spawn(gauges.clone().keep(store.clone(), seen.clone())),
     ];
     let pages = web::router(store.clone(), seen.clone());

@@ -104,12 +104,15 @@ pub const MIGRATIONS: &[Migration] = migrations![
     24 "rollups" "0024_rollups.sql",
     25 "latency_totals" "0025_latency_totals.sql",
     26 "commitments" "0026_commitments.sql",
-    27 "invoices" "0027_invoices.sql",
-    28 "invoice_lines" "0028_invoice_lines.sql",
-    29 "invoice_facts" "0029_invoice_facts.sql",
-    30 "invoice_inputs" "0030_invoice_inputs.sql",
-    31 "adjustments" "0031_adjustments.sql",
-    32 "audit" "0032_audit.sql",
+    27 "ledger_stored" "0027_ledger_stored.sql",
+    28 "allocations_stored" "0028_allocations_stored.sql",
+    29 "ledger_hours" "0029_ledger_hours.sql",
+    30 "invoices" "0030_invoices.sql",
+    31 "invoice_lines" "0031_invoice_lines.sql",
+    32 "invoice_facts" "0032_invoice_facts.sql",
+    33 "invoice_inputs" "0033_invoice_inputs.sql",
+    34 "adjustments" "0034_adjustments.sql",
+    35 "audit" "0035_audit.sql",
 ];
 
 #[cfg(test)]

@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use contador::bill::{decimal, focus};
+use bill_store::{Bill, failed as failed_run};
+use contador::bill::focus::lines::{Export, Unpriced};
+use contador::bill::{decimal, focus, sample as fleet};
 use contador_tests::curl::{ask, curl};
 use contador_tests::{Engine, binary};
 
+mod bill_store;
+mod focus_support;
 #[path = "../../collector/src/bill/focus/tests/sample.rs"]
 mod sample;
 
@@ -111,6 +115,104 @@ fn the_validator_finds_its_known_faults_and_nothing_else() {
     // A month that is still open.
     rows.iter_mut().for_each(|row| row.invoice_id = None);
     assert_eq!(failed_parquet(&rows), known(ON_NONE), "open");
+}
+
+#[test]
+fn the_validator_passes_a_bill_with_every_category() {
+    let statement = focus_support::statement();
+    let categories: BTreeSet<&str> = statement.lines.iter().map(|line| line.key.category.as_str()).collect();
+    assert_eq!(categories.len(), 12, "{categories:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, parquet) = (folder.path().join("bill.csv"), folder.path().join("bill.parquet"));
+    let open = Export::new(&statement, |_| true, Unpriced::Refused).unwrap();
+    open.write_csv(std::fs::File::create(&csv).unwrap()).unwrap();
+    open.write_parquet(std::fs::File::create(&parquet).unwrap()).unwrap();
+    assert_eq!([failed(&csv), failed(&parquet)], [known(ON_NONE), known(ON_NONE)], "open");
+    let closed = open.on_invoice("202610");
+    closed.write_csv(std::fs::File::create(&csv).unwrap()).unwrap();
+    assert_eq!(failed(&csv), known(ON_AN_INVOICE), "closed");
+}
+
+/// The sample fleet of October 2026 in a store.
+async fn sample_fleet() -> anyhow::Result<(Bill, String)> {
+    let bill = Bill::start().await?;
+    let allocations = bill.file("fleet.csv", &fleet::sample_fleet("2026-10-05".parse()?, 7))?;
+    let prices = bill.file("prices.toml", fleet::sample_prices())?;
+    bill.done(&format!("import --format allocations --simulated {allocations}"))?;
+    Ok((bill, format!("report --month 2026-10 --time-zone Europe/Berlin --prices {prices}")))
+}
+
+#[tokio::test]
+async fn the_validator_passes_the_sample_fleet() -> anyhow::Result<()> {
+    let (bill, report) = sample_fleet().await?;
+    // Nothing is reserved in it, so no row has a status, as the rule wants.
+    let mut expected = known(ON_NONE);
+    assert!(expected.remove("CapacityReservationStatus-C-003-C"));
+    for (format, name) in [("focus", "fleet.focus.csv"), ("focus-parquet", "fleet.parquet")] {
+        let file = bill.file(name, "")?;
+        bill.done(&format!("{report} --format {format} --out {file}"))?;
+        assert_eq!(failed(Path::new(&file)), expected, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn exports_of_the_sample_fleet_sum_to_its_bill() -> anyhow::Result<()> {
+    let (bill, report) = sample_fleet().await?;
+    let json: serde_json::Value = serde_json::from_str(&bill.done(&format!("{report} --format json"))?)?;
+    let total = json["total"].as_str().unwrap();
+    let text = bill.done(&format!("{report} --format focus"))?;
+    let rows = focus::csv::read(text.as_bytes()).unwrap();
+    let billed: decimal::Millionths = rows.iter().map(|row| &row.billed_cost).sum();
+    assert_eq!((billed.to_string().as_str(), rows.iter().all(|row| row.simulated)), (total, true));
+    // A department's part of it.
+    let part = bill.done(&format!("{report} --format focus --department search"))?;
+    let part = focus::csv::read(part.as_bytes()).unwrap();
+    let of_search: Vec<_> = rows.into_iter().filter(|row| row.department.as_deref() == Some("search")).collect();
+    assert!(!part.is_empty() && part == of_search);
+
+    // The lines themselves.
+    let file = bill.file("lines.parquet", "")?;
+    bill.done(&format!("{report} --format parquet --out {file}"))?;
+    let engine = bill.engine();
+    ask(
+        engine,
+        "CREATE TABLE lines (cost Decimal(38, 6), gpu_hours Decimal(38, 6), unit_price Nullable(Decimal(38, 12)),
+         department Nullable(String), day Nullable(Date), period_start DateTime64(3, 'Europe/Berlin'), simulated Bool)
+         ENGINE = Memory",
+    )?;
+    let answer = curl(engine, "/?query=INSERT%20INTO%20lines%20FORMAT%20Parquet", &[], Some(&std::fs::read(&file)?))?;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let sql = "SELECT toString(sum(cost)), toString(sum(gpu_hours)), min(day), max(day), any(period_start) FROM lines";
+    let said = ask(engine, sql)?;
+    let sums: Vec<&str> = said.split('\t').collect();
+    let plain = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    assert_eq!(sums[..2], [plain(total), plain(json["gpu_hours"].as_str().unwrap())]);
+    assert_eq!(sums[2..], ["2026-10-01", "2026-10-31", "2026-10-01 00:00:00.000"]);
+    let sql = "SELECT toString(sum(cost)) FROM lines WHERE department = 'search'";
+    let groups = json["groups"].as_array().unwrap();
+    let search = groups.iter().find(|group| group["key"] == "search").unwrap();
+    assert_eq!(ask(engine, sql)?, plain(search["cost"].as_str().unwrap()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn b4_no_export_passes_off_as_free_what_has_no_price() -> anyhow::Result<()> {
+    let (bill, _) = sample_fleet().await?;
+    let prices = bill.file("h100.toml", "currency = \"EUR\"\n[[rate]]\ngpu_model = \"NVIDIA L4\"\nhourly = \"1\"\n")?;
+    let file = bill.file("kept.csv", "what was there")?;
+    let report = format!("report --month 2026-10 --prices {prices} --format focus --out {file}");
+    let (code, said) = failed_run(&bill.contador(&report)?);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("unpriced, and so in no row: NVIDIA A100-SXM4-80GB ("), "{said}");
+    assert_eq!(std::fs::read_to_string(&file)?, "what was there");
+    bill.done(&format!("{report} --allow-unpriced"))?;
+    let rows = focus::csv::read(std::fs::read(&file)?.as_slice()).unwrap();
+    let is_marked = |row: &focus::Row| row.tags.as_ref().is_some_and(|tags| tags.0.contains_key("contador:unpriced"));
+    let (marked, priced): (Vec<_>, Vec<_>) = rows.iter().partition(|row| is_marked(row));
+    assert!(!marked.is_empty() && marked.iter().all(|row| row.gpu_model.as_deref() != Some("NVIDIA L4")));
+    assert!(!priced.is_empty() && priced.iter().all(|row| !row.billed_cost.is_zero()));
+    Ok(())
 }
 
 #[test]

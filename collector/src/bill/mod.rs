@@ -2,7 +2,7 @@
 //!
 //! [`import`] stores allocations that contador did not meter itself. For a bill, [`facts`] asks the store who held how much
 //! of which device in a [`period`], in whole numbers, and cut wherever something changes that a price depends on; the [`directory`] has
-//! the department of a project. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
+//! the department of a project, and [`hours`] of the ledger are summed beforehand. [`rate`] makes exact charges of them, by what [`prices`] and [`commitments`] say; [`settle`]
 //! rounds the whole once and makes the lines sum to it ([`mod@apportion`]); a [`statement`] is all of that for a period, and [`report`]
 //! shows views of it as a page, JSON, CSV or a table; [`focus`] writes its charges in the format of FOCUS, as CSV and as [`parquet`].
 //! [`close`] freezes a month; [`adjust`] is what was added by hand, and [`audit`] who did what. Text becomes exact numbers, and they
@@ -20,6 +20,7 @@ pub mod document;
 pub mod facts;
 pub mod focus;
 pub mod forecast;
+pub mod hours;
 pub mod import;
 pub mod parquet;
 pub mod period;

@@ -72,7 +72,7 @@ struct SumRow {
 pub async fn fetch(store: &Store, period: &Period, directory: Option<&Directory>) -> Result<Served, StoreError> {
     let cuts = directory.map(|directory| directory.changes(period)).unwrap_or_default();
     let starts: Vec<String> = std::iter::once(period.from).chain(cuts).map(|cut| cut.to_string()).collect();
-    let (from, to) = (facts::fetch::seconds(period.from), facts::fetch::seconds(period.to));
+    let (from, to) = (facts::spans::seconds(period.from), facts::spans::seconds(period.to));
     let sql = format!(
         "SELECT owner, toString(service) AS service, toString(environment) AS environment, \
             roundDown(toInt64(toUnixTimestamp(window)) * 1000, \
@@ -87,7 +87,7 @@ pub async fn fetch(store: &Store, period: &Period, directory: Option<&Directory>
     let rows: Vec<SumRow> =
         store.client.query(&sql).fetch_all().await.map_err(StoreError::doing("sum what was served"))?;
     let ids = rows.iter().map(|row| row.owner).filter(|id| !id.is_nil()).collect();
-    let names = facts::fetch::owners(store, ids).await?;
+    let names = facts::owners::owners(store, ids).await?;
     let mut placed = Facts::default();
     for row in &rows {
         let unknown =

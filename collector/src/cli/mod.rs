@@ -10,6 +10,7 @@ pub mod directory;
 pub mod documents;
 pub mod import;
 pub mod migrate;
+mod output;
 pub mod p99;
 pub mod plan;
 pub mod prices;

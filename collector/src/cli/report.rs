@@ -1,15 +1,15 @@
 //! `contador report`.
 
-use std::io::{self, Write, stdout};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
-use anyhow::Context;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::{Failure, usage};
+use super::{Failure, output, usage};
 use crate::bill::commitments::{self, Agreements};
 use crate::bill::decimal;
+use crate::bill::focus::lines::{Export, ExportError, Unpriced};
 use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
 use crate::bill::report::{self, Beside, Dimension, Lang, Report};
@@ -86,6 +86,12 @@ enum Format {
     Json,
     /// One record a group, or with --detail a line
     Csv,
+    /// One record a line of the bill, for other programs
+    Parquet,
+    /// FOCUS 1.2, as CSV
+    Focus,
+    /// FOCUS 1.2, as Parquet
+    FocusParquet,
 }
 
 /// Runs the command.
@@ -98,10 +104,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (statement, beside) = super::runtime()?.block_on(bill(&args, &store, book, agreements, now))?;
     let (by, then) = args.by.split_first().ok_or_else(|| usage("--by: expected at least one dimension"))?;
     let report = Report::of(statement, *by, then.to_vec(), args.department.clone()).beside(beside);
-    let text = shown(&report, &args)?;
     match &args.out {
-        Some(path) => write(path, &text).with_context(|| format!("{}: cannot be written", path.display()))?,
-        None => stdout().write_all(text.as_bytes()).context("standard output cannot be written")?,
+        Some(path) => output::write(path, |out| write(&report, &args, out))?,
+        None => output::show(|out| write(&report, &args, out))?,
     }
     if !report.statement.unpriced.is_empty() && !args.allow_unpriced {
         let models =
@@ -196,38 +201,26 @@ fn commitments(args: &Args) -> Result<Option<Agreements>, Failure> {
 
 /// Whether the bill of the month before is wanted.
 const fn with_last(args: &Args) -> bool {
-    !args.no_compare && !matches!(args.format, Format::Csv)
+    !args.no_compare && matches!(args.format, Format::Table | Format::Html | Format::Json)
 }
 
-fn shown(report: &Report, args: &Args) -> Result<String, Failure> {
-    Ok(match (args.format, args.detail) {
-        (Format::Table, _) => report.to_table(WIDTH),
-        (Format::Html, is_whole) => report.to_html(args.lang, is_whole),
-        (Format::Json, true) => serde_json::to_string_pretty(&report.to_json_with_lines())? + "\n",
-        (Format::Json, false) => serde_json::to_string_pretty(&report.to_json())? + "\n",
-        (Format::Csv, true) => report.to_csv_of_lines()?,
-        (Format::Csv, false) => report.to_csv()?,
-    })
+fn write(report: &Report, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+    let text = match args.format {
+        Format::Table => report.to_table(WIDTH),
+        Format::Html => report.to_html(args.lang, args.detail),
+        Format::Json if args.detail => serde_json::to_string_pretty(&report.to_json_with_lines())? + "\n",
+        Format::Json => serde_json::to_string_pretty(&report.to_json())? + "\n",
+        Format::Csv if args.detail => report.to_csv_of_lines()?,
+        Format::Csv => report.to_csv()?,
+        Format::Parquet => return Ok(report.write_parquet(out)?),
+        Format::Focus => return Ok(focus(report, args)?.write_csv(out)?),
+        Format::FocusParquet => return Ok(focus(report, args)?.write_parquet(out)?),
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
-/// Writes a file beside and puts it in its place, so that nobody reads half of one. What is no file, such as a pipe, is written to.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return std::fs::write(path, text);
-    }
-    // Of a link, what it leads to is replaced.
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut options = tempfile::Builder::new();
-    // As the file that it replaces, or as any new file.
-    if let Ok(metadata) = std::fs::metadata(&path) {
-        options.permissions(metadata.permissions());
-    } else {
-        options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    }
-    let mut file = options.prefix(".contador-report-").tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(&path).map_err(|error| error.error)?;
-    Ok(())
+fn focus<'a>(report: &'a Report, args: &Args) -> Result<Export<'a>, ExportError> {
+    let unpriced = if args.allow_unpriced { Unpriced::Marked } else { Unpriced::Refused };
+    Export::new(&report.statement, |key| report.shows(key), unpriced)
 }

@@ -115,7 +115,14 @@ impl Clean {
 }
 
 /// Splits a span into whole clean windows and the rest.
-fn split((from, to): Span, seconds: u32, clean_to: u32, dirty: &[u32], clean: &mut Vec<Span>, rest: &mut Vec<Span>) {
+pub(crate) fn split(
+    (from, to): Span,
+    seconds: u32,
+    clean_to: u32,
+    dirty: &[u32],
+    clean: &mut Vec<Span>,
+    rest: &mut Vec<Span>,
+) {
     let push = |spans: &mut Vec<Span>, (from, to): Span| match spans.last_mut() {
         _ if from >= to => {}
         Some(last) if last.1 == from => last.1 = to,

@@ -17,6 +17,7 @@ const SHARDING: &[(&str, &str)] = &[
     ("rollups", "cityHash64(level)"),
     ("served", "cityHash64(source)"),
     ("ledger", "cityHash64(device)"),
+    ("ledger_hours", "cityHash64(device)"),
     ("latency_totals", "cityHash64(total)"),
     ("owners", "cityHash64(id)"),
     ("devices", "cityHash64(id)"),

@@ -85,7 +85,8 @@ mod tests {
         found.retain(|column| column.table != "metrics" && column.table != "gpu_samples");
         found.retain(|column| column.table != "latency" || column.name != "sum_us");
         found.retain(|column| column.name != "swap_used");
-        found.iter_mut().filter(|column| column.name == "held_ms").for_each(|column| column.kind = "String".to_owned());
+        let held = |column: &&mut Column| column.table == "ledger" && column.name == "held_ms";
+        found.iter_mut().filter(held).for_each(|column| column.kind = "String".to_owned());
         let extra = |name: &str, default: &str| Column {
             table: "owners".to_owned(),
             name: name.to_owned(),

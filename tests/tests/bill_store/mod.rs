@@ -1,4 +1,5 @@
 //! An engine with contador's tables, for the bill's tests, and the program run against it.
+#![allow(dead_code, reason = "no test file needs all of it")]
 
 use std::process::{Command, Output, Stdio};
 
@@ -36,6 +37,12 @@ impl Bill {
         self.engine.url()
     }
 
+    /// The engine.
+    #[allow(dead_code, reason = "not every test file asks it by itself")]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Writes a file of the test's own folder, and returns its path.
     pub fn file(&self, name: &str, text: &str) -> anyhow::Result<String> {
         let path = self.folder.path().join(name);
@@ -71,13 +78,11 @@ impl Bill {
     }
 
     /// Rows in a table after replacing.
-    #[allow(dead_code, reason = "not every test file counts rows")]
     pub async fn count(&self, table: &str) -> anyhow::Result<u64> {
         Ok(self.store.client.query(&format!("SELECT count() FROM {table} FINAL")).fetch_one().await?)
     }
 
     /// Writes rows to their table.
-    #[allow(dead_code, reason = "not every test file writes rows")]
     pub async fn insert<T: Table>(&self, rows: &[T]) -> anyhow::Result<()> {
         let mut insert = self.store.client.insert::<T>(T::TABLE).await?;
         for row in rows {
@@ -88,7 +93,6 @@ impl Bill {
 }
 
 /// The exit code and the text of standard error of a run.
-#[allow(dead_code, reason = "not every test file reads errors")]
 pub fn failed(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }

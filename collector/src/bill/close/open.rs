@@ -5,7 +5,7 @@ use contador_schemas::rows::{Adjustment, Invoice};
 
 use super::{CloseError, Inputs, corrections, period_of, rows, table};
 use crate::bill::adjust;
-use crate::bill::facts::Facts;
+use crate::bill::facts::{self, Facts};
 use crate::bill::period::Period;
 use crate::bill::settle::Line;
 use crate::bill::statement::{self, Statement};
@@ -99,13 +99,15 @@ impl Open {
 async fn late(store: &Store, invoices: &[Invoice]) -> Result<Vec<Corrected>, CloseError> {
     let mut late = Vec::new();
     for invoice in invoices.iter().skip(invoices.len().saturating_sub(LOOK_BACK)) {
-        let (month, inputs) = (&invoice.month, table::inputs(store, invoice).await?);
-        let period = period_of(invoice)?;
+        let (month, period) = (&invoice.month, period_of(invoice)?);
+        let (known, seen_at) = last_seen(invoices, invoice);
+        if !facts::late_since(store, &period, seen_at).await? {
+            continue;
+        }
+        let inputs = table::inputs(store, invoice).await?;
         let facts = inputs.facts(store, &period).await?;
         let (snapshot, _) = rows::of_facts(&facts).map_err(CloseError::Damaged)?;
-        let mut corrected = invoices.iter().rev().flat_map(|later| &later.corrected);
-        let known = corrected.find(|(of, _)| of == month).map_or(&invoice.facts, |(_, facts)| facts);
-        if snapshot == *known {
+        if snapshot == known {
             continue;
         }
         let lines = difference(store, invoices, invoice, &inputs, &facts).await?;
@@ -114,6 +116,15 @@ async fn late(store: &Store, invoices: &[Invoice]) -> Result<Vec<Corrected>, Clo
         }
     }
     Ok(late)
+}
+
+/// The facts by which a closed month was billed or last corrected, and up to when those have seen the store.
+fn last_seen<'i>(invoices: &'i [Invoice], invoice: &'i Invoice) -> (&'i str, i64) {
+    let corrected = invoices.iter().rev().find_map(|later| {
+        let (_, facts) = later.corrected.iter().find(|(month, _)| *month == invoice.month)?;
+        Some((facts.as_str(), later.seen_at))
+    });
+    corrected.unwrap_or((&invoice.facts, invoice.seen_at))
 }
 
 /// What corrects a closed month that has these facts, after what `invoices` have corrected of it.

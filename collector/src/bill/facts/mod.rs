@@ -1,9 +1,23 @@
 //! What the store knows of a period: who held how much of which device, imported and metered.
 //!
-//! [`mod@fetch`] asks ClickHouse, which clips, cuts and sums; [`Grain`] says where it must cut. All amounts are whole numbers.
+//! [`Grain`] says where facts are cut, and [`mod@fetch`] makes them, stage by stage: imported [`allocations`], of which [`claims`] to one device
+//! may be reduced; sums of the [`ledger`] for devices that are cut alike ([`devices`], [`spans`]); [`gaps`] that are given to somebody,
+//! [`sessions`], and the time of MIG [`instances`]; last, [`owners`] have their names. ClickHouse clips, cuts and sums, and what goes from one
+//! stage to the next is a [`part`]. [`late`] tells whether something came since. All amounts are whole numbers.
 
+mod allocations;
+mod claims;
+mod devices;
 pub mod fetch;
+mod gaps;
+mod instances;
+pub mod late;
+mod ledger;
 pub mod other;
+pub(in crate::bill) mod owners;
+mod part;
+mod sessions;
+pub(in crate::bill) mod spans;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +25,8 @@ use std::sync::Arc;
 use contador_schemas::owner::{Owner, OwnerKind};
 
 pub use fetch::fetch;
+pub use late::late_since;
+pub(in crate::bill) use ledger::{GREATER, UNKNOWN};
 pub use other::{Item, OtherFact};
 
 /// Where facts of a period are cut, so that within one nothing changes that a price depends on.
@@ -26,7 +42,7 @@ pub struct Grain {
     pub by_session: BTreeSet<String>,
     /// Every model is cut by session: a rate for any model has an increment or a minimum.
     pub all_by_session: bool,
-    /// Minutes without an agent belong to whom the device belonged to before and after, where that is the same.
+    /// Minutes without an agent belong to whom the device belonged to before and after, where that is the same, up to a day.
     pub gaps_to_last_owner: bool,
     /// Imported claims of more than a device are reduced in proportion.
     pub split_over_allocation: bool,
@@ -57,7 +73,7 @@ pub struct Device {
 /// The part of a session that came before a fact.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Session {
-    /// Unix millisecond at which it began; for metered ones that of its first minute.
+    /// Unix millisecond at which it began; for metered ones that of its first minute, or 400 days before the period if that was earlier.
     pub start: i64,
     /// Milliseconds in which it held the device before the fact's span.
     pub before: i64,
@@ -130,7 +146,7 @@ pub struct Facts {
     pub unknown_owners: usize,
     /// Imported allocations of a device that was metered in the period too: both are counted.
     pub metered_too: u64,
-    /// Imported GPU time that was claimed over the whole of a device: GPU-milliseconds times `10^12`. It is charged.
+    /// Imported GPU time that was claimed over the whole of a device: GPU-milliseconds times `10^12`. It is charged, unless claims are reduced.
     pub over_allocated: i128,
     /// Unmetered GPU time that was given to whom the device belonged to before and after: GPU-milliseconds times `10^12`.
     pub gaps_given: i128,

@@ -1,11 +1,13 @@
 //! The bill in the format of FOCUS 1.2, *Cost and Usage*.
 //!
 //! A charge is a [`Row`], whose fields are [`value`]s. The table in [`columns`] names them as FOCUS does; by it a row becomes
-//! a line of [`csv`](mod@csv) or a record of Parquet, and is [`check`]ed for what the official validator lets pass.
+//! a line of [`csv`](mod@csv) or a record of Parquet, and is [`check`]ed for what the official validator lets pass. [`lines`]
+//! makes the rows of a bill.
 
 pub mod check;
 pub mod columns;
 pub mod csv;
+pub mod lines;
 pub mod row;
 pub mod value;
 

@@ -141,7 +141,7 @@ fn advise(asked: &Asked, spans: &[Span], group: Group, demand: Demand, rates: Da
 
 /// The owners of these ids.
 async fn names(store: &Store, ids: BTreeSet<Uuid>) -> Result<BTreeMap<Uuid, Arc<Owner>>, StoreError> {
-    Ok(facts::fetch::owners(store, ids).await?.into_iter().collect())
+    Ok(facts::owners::owners(store, ids).await?.into_iter().collect())
 }
 
 impl Asked {

@@ -2,8 +2,8 @@
 //!
 //! Dimensions group the statement's lines, which are rounded already, after a filter has left out what is not asked for. So every
 //! view sums to its part of the whole. [`view`] has what a reader wants to know beside that: last month, budget, forecast,
-//! efficiency. [`html`], [`mod@json`], [`csv`] and [`table`] show the result, [`lang`] in a language; [`standing`] tells whether it
-//! is closed.
+//! efficiency. [`html`], [`mod@json`], [`csv`] and [`table`] show the result, [`lang`] in a language; [`records`] has each line
+//! of it as it is, and [`standing`] tells whether it is closed.
 
 pub mod csv;
 pub mod dimension;
@@ -11,6 +11,7 @@ mod groups;
 pub mod html;
 pub mod json;
 pub mod lang;
+pub mod records;
 mod standing;
 pub mod table;
 pub mod view;

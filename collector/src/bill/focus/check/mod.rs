@@ -20,6 +20,8 @@ use super::row::Row;
 use crate::bill::decimal::Millionths;
 use crate::bill::parquet::Cell;
 use crate::bill::period::{EARLIEST_MS, LATEST_MS};
+pub(super) use rules::month;
+pub(super) use texts::is_guessed;
 
 /// Faults that are kept; a file with more is no better known by all of them.
 const KEPT: usize = 1_000;

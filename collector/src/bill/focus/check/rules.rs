@@ -21,7 +21,7 @@ fn local(ms: i64, zone: &TimeZone) -> Option<Date> {
 }
 
 /// The first instants of the month of an instant, and of the next.
-fn month(ms: i64, zone: &TimeZone) -> Option<(i64, i64)> {
+pub(in crate::bill::focus) fn month(ms: i64, zone: &TimeZone) -> Option<(i64, i64)> {
     let first = local(ms, zone)?.first_of_month();
     Some((midnight(first, zone)?, midnight(first.checked_add(1.month()).ok()?, zone)?))
 }

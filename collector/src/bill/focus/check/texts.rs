@@ -11,7 +11,7 @@ use crate::bill::parquet::{Cell, Kind};
 pub(super) struct Texts(BTreeMap<&'static str, Option<String>>);
 
 /// Whether a text could be another type's.
-fn is_guessed(text: &str) -> bool {
+pub(in crate::bill::focus) fn is_guessed(text: &str) -> bool {
     text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok() || text.parse::<jiff::civil::Date>().is_ok()
 }
 

@@ -2,8 +2,10 @@
 //! for each rule, and with every checked cell changed.
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
+mod bills;
 mod faults;
 mod files;
+mod lines;
 mod mutations;
 mod sample;
 

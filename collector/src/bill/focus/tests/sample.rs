@@ -190,7 +190,7 @@ pub fn rows() -> Vec<Row> {
         amount(row(Credit, "for the outage", false), -50_000_000),
         amount(row(Tax, "19 % tax", false), 579_511_810),
         Row {
-            consumption_model: Some(ConsumptionModel::TimeShared),
+            consumption_model: Some(ConsumptionModel::TimeSharing),
             ..gpu(row(Usage, "shared", true), "NVIDIA A100", ["3", "2.5"], "10.2")
         },
         Row {

@@ -161,8 +161,8 @@ allowed! {
     ConsumptionModel {
         /// Whole, for one owner.
         Exclusive = "exclusive",
-        /// In turns, billed by an increment.
-        TimeShared = "time-shared",
+        /// Whole, for as long as it is held.
+        TimeSharing = "time-sharing",
         /// A part of a GPU.
         Fraction = "fraction",
     }
