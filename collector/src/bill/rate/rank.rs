@@ -17,7 +17,7 @@ impl Ranks {
     pub fn of<'a>(owners: impl Iterator<Item = &'a Arc<Owner>>) -> Self {
         let distinct: HashMap<usize, &Owner> = owners.map(|owner| (address(owner), owner.as_ref())).collect();
         let mut sorted: Vec<(usize, &Owner)> = distinct.into_iter().collect();
-        sorted.sort_by(|(_, a), (_, b)| a.cmp(b));
+        sorted.sort_by_key(|(_, owner)| *owner);
         let mut places = HashMap::with_capacity(sorted.len());
         let (mut place, mut last) = (0, None);
         for (address, owner) in sorted {
