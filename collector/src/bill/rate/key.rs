@@ -1,5 +1,6 @@
 //! What a line of a bill is for.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ impl fmt::Display for Category {
 }
 
 /// What a line of a bill is for: everything by which a view may group or filter.
-#[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Key {
     /// Who pays.
     pub payer: Payer,
@@ -129,4 +130,29 @@ pub struct Key {
     pub imported: bool,
     /// Whether it was generated, not measured.
     pub simulated: bool,
+}
+
+/// By the fields in their order. Neighbours have the same owner, mostly, and its attributes are not compared then.
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let owners =
+            || if Arc::ptr_eq(&self.owner, &other.owner) { Ordering::Equal } else { self.owner.cmp(&other.owner) };
+        let rest = |key: &Self| (key.consumption, Arc::clone(&key.item), key.unit_price, key.day);
+        let last = |key: &Self| (key.origin_month.clone(), key.imported, key.simulated);
+        self.payer
+            .cmp(&other.payer)
+            .then_with(|| self.category.cmp(&other.category))
+            .then_with(owners)
+            .then_with(|| self.cost_centre.cmp(&other.cost_centre))
+            .then_with(|| self.gpu_model.cmp(&other.gpu_model))
+            .then_with(|| self.mig_profile.cmp(&other.mig_profile))
+            .then_with(|| rest(self).cmp(&rest(other)))
+            .then_with(|| last(self).cmp(&last(other)))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }

@@ -1,6 +1,6 @@
 //! Facts, a price book, agreements and policies to charges, exactly.
 //!
-//! A pure function, [`rate`]: facts of one span are put together and in order ([`merge`]), so that neither their order nor their
+//! A pure function, [`rate`]: facts of one span are put together and in order ([`merge`], in places that [`rank`] gives), so that neither their order nor their
 //! batching matters;
 //! [`cover`] finds what commitments cover; [`price`] finds each fact's rate and quantity; [`spread`] moves what nobody held to
 //! whom the policy names; [`percentages`] adds mark-ups and taxes. Nothing is rounded and nothing is divided: sums are whole
@@ -13,6 +13,7 @@ mod merge;
 mod other;
 pub mod percentages;
 pub mod price;
+mod rank;
 pub mod spread;
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ use super::prices::{Energy, PriceBook};
 use cover::Coverage;
 use exact::{Amount, Exact, cost_denominator, hour, kwh};
 pub use key::{Category, Key, Payer};
+use rank::Ranks;
 
 /// What facts are rated with.
 #[derive(Clone, Copy, Debug)]
@@ -229,7 +231,14 @@ impl Rater<'_> {
 
     fn finish(mut self) -> Rated {
         let denominators = [hour(), kwh(), kwh() * ONE, kwh() * ONE * ONE, cost_denominator()];
-        let charges = self.sums.into_iter().map(|(key, sums)| {
+        let ranks = Ranks::of(self.sums.keys().map(|key| &key.owner));
+        let mut sums: Vec<(u32, Key, Sums)> =
+            self.sums.into_iter().map(|(key, sums)| (ranks.place(&key.owner), key, sums)).collect();
+        sums.sort_unstable_by(|(place_of_a, a, _), (place_of_b, b, _)| {
+            let owners = || place_of_a.cmp(place_of_b);
+            a.payer.cmp(&b.payer).then_with(|| a.category.cmp(&b.category)).then_with(owners).then_with(|| a.cmp(b))
+        });
+        let charges = sums.into_iter().map(|(_, key, sums)| {
             let exact = sums.exact(&key, &denominators);
             (key, exact)
         });
