@@ -9,11 +9,15 @@ use jiff::tz::TimeZone;
 use super::{Failure, output, usage};
 use crate::bill::commitments::{self, Agreements};
 use crate::bill::decimal;
+use crate::bill::directory;
 use crate::bill::focus::lines::{Export, ExportError, Unpriced};
 use crate::bill::period::{self, Period};
 use crate::bill::prices::{NO_CURRENCY, PriceBook, file};
+use crate::bill::report::view::Served;
 use crate::bill::report::{self, Beside, Dimension, Lang, Report};
 use crate::bill::statement::{self, BillError, Statement};
+use crate::bill::units;
+use crate::bill::view::Filter;
 use crate::store::{Store, StoreArgs};
 
 /// Columns of a table.
@@ -156,7 +160,29 @@ async fn bill(
         |last: &Statement| last.book.currency == statement.book.currency && (is_closed(last) || !is_closed(&statement));
     let last = last.filter(comparable);
     let now = (period.from..period.to).contains(&now).then_some(now);
-    Ok((statement, Beside { last, now, ..Beside::default() }))
+    // What is served may still be told later: a closed month is shown without it, so that it stays as it is.
+    let served = match args.format {
+        Format::Html if !is_closed(&statement) => served(store, &period).await.map_err(failed)?,
+        _ => Vec::new(),
+    };
+    Ok((statement, Beside { last, now, served }))
+}
+
+/// What services of departments have served in the period.
+async fn served(store: &Store, period: &Period) -> Result<Vec<Served>, BillError> {
+    let directory = directory::table::current(store).await?;
+    let served = units::fetch(store, period, directory.as_ref()).await?;
+    let (groups, _) = served.of(&[Dimension::Department, Dimension::Service], &Filter::default());
+    let mut rows: Vec<Served> = groups
+        .into_iter()
+        .filter_map(|(values, counts)| {
+            let [department, service] = <[String; 2]>::try_from(values).ok()?;
+            let tokens = counts.output_tokens.unwrap_or_default();
+            Some(Served { department, service, requests: counts.requests?, tokens })
+        })
+        .collect();
+    rows.sort_by(|a, b| (&a.department, &a.service).cmp(&(&b.department, &b.service)));
+    Ok(rows)
 }
 
 fn failed(error: BillError) -> Failure {

@@ -35,6 +35,6 @@ pub struct Served {
     pub service: String,
     /// Requests.
     pub requests: u64,
-    /// Tokens, in and out; 0 where they are not counted.
+    /// Tokens that were written; 0 where they are not counted, and nothing is told then.
     pub tokens: u64,
 }
