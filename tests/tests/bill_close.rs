@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 /// 2026-09-01T00:00:00Z, in minutes.
 const SEPTEMBER: u32 = 29_803_680;
 
-fn load(bill: &Bill, name: &str, hourly: &str) -> anyhow::Result<()> {
+fn load(bill: &Bill, name: &str, hourly: &str) -> anyhow::Result<String> {
     let book = format!("currency = \"EUR\"\n[[rate]]\ngpu_model = \"H100\"\nhourly = \"{hourly}\"\n");
     let file = bill.file(name, &book)?;
     bill.done(&format!("prices load {file}"))?;
-    Ok(())
+    Ok(file)
 }
 
 /// Imports this many hours of an H100 from a day of 2026 on.
@@ -87,12 +87,14 @@ async fn b14_a_closed_month_is_not_priced_again() -> anyhow::Result<()> {
         assert_eq!(json[key], draft[key], "{key} is what it was before");
     }
 
-    // Another book, another directory and half of the facts gone: the same bytes.
-    load(&bill, "two.toml", "19.2392")?;
-    let directory = bill.file("d.csv", "project,department,cost_centre,valid_from\nvision,search,7,2026-01-01\n")?;
-    bill.done(&format!("directory load {directory}"))?;
-    let repriced = bill.report("--from 2026-09-01 --to 2026-10-01")?;
-    assert_eq!(repriced["total"], "1923.920000");
+    // Another book, another directory and half of the facts gone: the same, however it is asked for, but for what it would cost now.
+    let two = load(&bill, "two.toml", "19.2392")?;
+    let file = bill.file("d.csv", "project,department,cost_centre,valid_from\nvision,search,7,2026-01-01\n")?;
+    bill.done(&format!("directory load {file}"))?;
+    for asked in ["--from 2026-09-01 --to 2026-10-01", "--month 2026-09 --time-zone Etc/UTC"] {
+        assert_eq!(bill.report(asked)?["total"], "2472.810000", "{asked}");
+    }
+    assert_eq!(bill.report(&format!("--month 2026-09 --prices {two}"))?["total"], "1923.920000");
     execute(&bill, "TRUNCATE TABLE allocations").await?;
     for (report, before) in formats.iter().zip(&closed) {
         assert_eq!(&bill.done(report)?, before, "{report}");

@@ -28,7 +28,8 @@ fn held(minute: u32, owner: &Owner, share_ms: u32, busy_ms: u32) -> LedgerRow {
         held_ms: share_ms,
         share_ms,
         busy_ms,
-        idle_ms: share_ms - busy_ms,
+        // Of what is held: an agent's row of nobody's time has none.
+        idle_ms: if owner.kind == OwnerKind::Workload { share_ms - busy_ms } else { 0 },
         ..LedgerRow::default()
     }
 }
@@ -73,6 +74,8 @@ async fn hour(bill: &Bill) -> [Owner; 2] {
         answered(OCTOBER + 3_590, chat.id(), "chat", Some(1_000), Some(200_000)),
         // Nobody knows whose these were, but they were rank's; and one that nobody counts tokens of.
         answered(OCTOBER + 60, Uuid::nil(), "rank", Some(500), None),
+        // Of a service whose GPUs nobody meters.
+        answered(OCTOBER + 90, Uuid::nil(), "elsewhere", Some(11), None),
         // Not of this day.
         answered(OCTOBER + 86_400, chat.id(), "chat", Some(7), Some(7)),
     ];
@@ -113,12 +116,15 @@ async fn costs_are_those_of_the_report_and_units_those_of_the_same_owners() {
     );
     assert_eq!(of("rank")["units"]["per_million_output_tokens"], Value::Null);
     assert_eq!((&costs["total"]["cost"], &costs["fleet"]["cost"]), (&json!("4.000000"), &json!("4.000000")));
+    assert_eq!(costs["served_of_others"]["requests"], 11);
+
+    assert_eq!(costs["fleet"]["unknown_use_gpu_hours"], "0.000000");
 
     // By project, nobody knows whose rank's requests were: they are told apart.
     let (_, costs) = get(&collector, &format!("{day}&by=project,category&department=search")).await;
-    assert_eq!(costs["served_of_others"], json!({ "requests": 3_500, "input_tokens": null, "output_tokens": 600_000 }));
+    assert_eq!(costs["served_of_others"], json!({ "requests": 3_511, "input_tokens": null, "output_tokens": 600_000 }));
     let (_, costs) = get(&collector, &format!("{day}&by=project&department=search")).await;
-    assert_eq!(costs["served_of_others"]["requests"], 500);
+    assert_eq!(costs["served_of_others"]["requests"], 511);
     assert_eq!(costs["total"]["cost"], "3.666667");
 
     // The same as the report's, in every dimension.

@@ -14,6 +14,7 @@ pub mod apportion;
 pub mod audit;
 pub mod close;
 pub mod commitments;
+mod currency;
 pub mod decimal;
 pub mod directory;
 pub mod document;

@@ -112,6 +112,14 @@ pub async fn build(store: &Store, period: &Period, book: Option<PriceBook>) -> R
     Ok(Box::pin(close::open::make(store, period, &inputs, &invoices)).await?.statement)
 }
 
+/// Whether the period is a closed month.
+///
+/// # Errors
+/// [`BillError::Store`] and [`BillError::Closed`].
+pub async fn is_closed(store: &Store, period: &Period) -> Result<bool, BillError> {
+    Ok(close::closed::of(&close::table::invoices(store).await?, period).is_some())
+}
+
 /// The given book, or else the one in force.
 ///
 /// # Errors

@@ -159,7 +159,8 @@ impl Served {
 }
 
 impl Counts {
-    fn add(&mut self, other: &Self) {
+    /// Adds what others served.
+    pub fn add(&mut self, other: &Self) {
         let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.saturating_add(b)),
             (one, other) => one.or(other),

@@ -149,20 +149,20 @@ async fn bill(
         Some((book, agreements)) => statement::build_with(store, period, book, agreements).await.map_err(failed),
         None => statement::build(store, period, None).await.map_err(failed),
     };
-    let last = match period.month_before().filter(|_| with_last(args)) {
+    let statement = of(&period).await?;
+    let is_kept = statement.standing.invoice.is_some();
+    let last = match statement.period.month_before().filter(|_| with_last(args)) {
+        // What is closed is not compared with what may still change, and does not depend on what that would be priced with.
+        Some(before) if is_kept && !statement::is_closed(store, &before).await.map_err(failed)? => None,
         Some(before) => Some(of(&before).await?),
         None => None,
     };
-    let statement = of(&period).await?;
-    // Amounts of two currencies are not compared, nor what is closed with what may still change.
-    let is_closed = |statement: &Statement| statement.standing.invoice.is_some();
-    let comparable =
-        |last: &Statement| last.book.currency == statement.book.currency && (is_closed(last) || !is_closed(&statement));
-    let last = last.filter(comparable);
+    // Nor are amounts of two currencies.
+    let last = last.filter(|last| last.book.currency == statement.book.currency);
     let now = (period.from..period.to).contains(&now).then_some(now);
     // What is served may still be told later: a closed month is shown without it, so that it stays as it is.
     let served = match args.format {
-        Format::Html if !is_closed(&statement) => served(store, &period).await.map_err(failed)?,
+        Format::Html if !is_kept => served(store, &period).await.map_err(failed)?,
         _ => Vec::new(),
     };
     Ok((statement, Beside { last, now, served }))
@@ -248,5 +248,10 @@ fn write(report: &Report, args: &Args, out: &mut (dyn Write + Send)) -> anyhow::
 
 fn focus<'a>(report: &'a Report, args: &Args) -> Result<Export<'a>, ExportError> {
     let unpriced = if args.allow_unpriced { Unpriced::Marked } else { Unpriced::Refused };
-    Export::new(&report.statement, |key| report.shows(key), unpriced)
+    let export = Export::new(&report.statement, |key| report.shows(key), unpriced)?;
+    // One department's rows are not all of the invoice's.
+    Ok(match &report.statement.standing.invoice {
+        Some(invoice) if report.department.is_none() => export.on_invoice(&invoice.number.to_string()),
+        _ => export,
+    })
 }

@@ -4,9 +4,12 @@
 //! Parameters: `month` (such as `2026-10`), or `from` and `to` (RFC 3339, dates or epoch seconds; half-open); `time_zone` (that of closed months if absent, else the price book's);
 //! `by` (dimensions, separated by commas; `department` if absent); and any dimension by its name, which leaves lines of that value alone.
 
+use std::collections::HashSet;
+
 use axum::extract::{RawQuery, State};
 use axum::routing::get;
 use axum::{Json, Router};
+use contador_schemas::owner::OwnerKind;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +20,7 @@ use crate::bill::report::{Dimension, named};
 use crate::bill::settle::Amounts;
 use crate::bill::statement::{self, BillError, Statement};
 use crate::bill::units::{self, Counts, Served, UnitCosts};
-use crate::bill::view::{self, Filter};
+use crate::bill::view::{self, Filter, Group};
 use crate::store::Store;
 use crate::store::watch::chain;
 
@@ -153,7 +156,17 @@ fn answer(question: &Question, statement: &Statement, served: &Served) -> Result
             groups.len()
         )));
     }
-    let (counts, left_out) = served.of(by, filter);
+    let (mut counts, mut left_out) = served.of(by, filter);
+    // Who served and has no line here, such as one whose GPUs are not metered, is told among the others.
+    let payers: HashSet<&[String]> =
+        groups.iter().filter(|group| is_workload(group)).map(|group| &*group.values).collect();
+    counts.retain(|values, counts| {
+        let is_here = payers.contains(values.as_slice());
+        if !is_here {
+            left_out.add(counts);
+        }
+        is_here
+    });
     let total: Amounts = groups.iter().map(|group| &group.amounts).sum();
     let shown = groups.iter().map(|group| {
         let mut object = Map::new();
@@ -162,9 +175,7 @@ fn answer(question: &Question, statement: &Statement, served: &Served) -> Result
         }
         object.insert("kind".to_owned(), json!(group.kind.as_str()));
         object.extend(amounts(&group.amounts));
-        if let Some(counts) =
-            counts.get(&group.values).filter(|_| group.kind == contador_schemas::owner::OwnerKind::Workload)
-        {
+        if let Some(counts) = counts.get(&group.values).filter(|_| is_workload(group)) {
             object.insert("served".to_owned(), served_of(counts));
             object.insert("units".to_owned(), units_of(&UnitCosts::of(&group.amounts, counts)));
         }
@@ -194,6 +205,10 @@ fn answer(question: &Question, statement: &Statement, served: &Served) -> Result
         "unpriced": unpriced,
         "simulated": statement.made.simulated,
     }))
+}
+
+fn is_workload(group: &Group) -> bool {
+    group.kind == OwnerKind::Workload
 }
 
 fn amounts(amounts: &Amounts) -> Map<String, Value> {

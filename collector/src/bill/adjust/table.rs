@@ -68,7 +68,7 @@ pub async fn read(store: &Store, month: Option<&str>) -> Result<Vec<Adjustment>,
 /// # Errors
 /// [`AdjustError`].
 pub async fn enter(store: &Store, entry: &Entry) -> Result<(Adjustment, bool), AdjustError> {
-    Lock::hold(store, async |_| enter_locked(store, entry).await).await
+    Lock::hold(store, async |_| enter_locked(store, entry, None).await).await
 }
 
 /// Takes an amount back by the opposite one in a month, and tells its row.
@@ -101,18 +101,21 @@ pub async fn withdraw(store: &Store, id: &str, month: &str) -> Result<(Adjustmen
             reference: of.reference.clone(),
             withdraws: id.to_owned(),
         };
-        enter_locked(store, &entry).await
+        // Of the currency that was entered, whatever the book in force is in.
+        enter_locked(store, &entry, Some(of.currency.clone())).await
     })
     .await
 }
 
-async fn enter_locked(store: &Store, entry: &Entry) -> Result<(Adjustment, bool), AdjustError> {
+async fn enter_locked(store: &Store, entry: &Entry, of: Option<String>) -> Result<(Adjustment, bool), AdjustError> {
     let invoices = close::table::invoices(store).await?;
     let mut currency = String::new();
     if entry.kind.is_amount() {
         open(&invoices, &entry.month)?;
-        let book = prices::table::current(store).await?.ok_or(AdjustError::NoPrices)?;
-        currency = book.currency;
+        currency = match of {
+            Some(currency) => currency,
+            None => prices::table::current(store).await?.ok_or(AdjustError::NoPrices)?.currency,
+        };
     }
     let row = entry.row(&currency, Timestamp::now().as_millisecond(), &audit::who());
     if let Some(known) = read(store, Some(&entry.month)).await?.into_iter().find(|known| known.id == row.id) {

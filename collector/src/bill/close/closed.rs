@@ -57,10 +57,9 @@ fn read_counts(text: &str) -> Result<Facts, String> {
     })
 }
 
-/// The invoice of a period, if that is a closed month in its own zone.
+/// The invoice of a period, if that is a closed month, however it was asked for.
 pub fn of<'i>(invoices: &'i [Invoice], period: &Period) -> Option<&'i Invoice> {
-    let (month, zone) = (period.month.as_deref()?, period.zone_name());
-    invoices.iter().find(|invoice| invoice.month == month && invoice.time_zone == zone)
+    invoices.iter().find(|invoice| (invoice.start_ms, invoice.end_ms) == (period.from, period.to))
 }
 
 /// The bill of a closed month.

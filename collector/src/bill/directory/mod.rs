@@ -101,17 +101,18 @@ impl Directory {
         })
     }
 
-    /// The Unix milliseconds inside a period at which the department of some project changes, in order: midnights of the
+    /// The Unix milliseconds inside a period at which department or cost centre of some project changes, in order: midnights of the
     /// period's zone.
     pub fn changes(&self, period: &Period) -> Vec<i64> {
         let mut days = BTreeSet::new();
         for (project, from, entry, until) in self.entries() {
-            let of = |day: Option<Day>| Some(&self.at(project, day?)?.department);
-            // Where it begins and where it ends, unless its department goes on.
-            if of(from.checked_sub(1)) != Some(&entry.department) {
+            let of = |day: Option<Day>| self.at(project, day?).map(|entry| (&entry.department, &entry.cost_centre));
+            let here = Some((&entry.department, &entry.cost_centre));
+            // Where it begins and where it ends, unless it goes on.
+            if of(from.checked_sub(1)) != here {
                 days.insert(from);
             }
-            days.extend(until.filter(|until| of(Some(*until)) != Some(&entry.department)));
+            days.extend(until.filter(|until| of(Some(*until)) != here));
         }
         let midnights = days.into_iter().filter_map(|day| period::midnight(date(day), &period.zone));
         midnights.filter(|change| period.from < *change && *change < period.to).collect()

@@ -116,7 +116,7 @@ fn faults_name_the_line_the_column_the_value_and_what_was_expected() {
 }
 
 #[test]
-fn facts_are_cut_at_the_midnights_of_the_zone_at_which_a_department_changes() {
+fn facts_are_cut_at_the_midnights_of_the_zone_at_which_a_department_or_a_cost_centre_changes() {
     let directory = read(
         "project,department,cost_centre,valid_from,valid_to\n\
          a,x,1,2026-01-01,\na,x,2,2026-10-10,\na,y,2,2026-10-16,2026-10-20\na,z,,2026-11-01,\nb,x,,2026-10-02,2026-10-03\n",
@@ -126,8 +126,8 @@ fn facts_are_cut_at_the_midnights_of_the_zone_at_which_a_department_changes() {
         let period = Period::month("2026-10", &period::zone(zone).unwrap()).unwrap();
         directory.changes(&period).into_iter().map(|change| period.local(change)).collect::<Vec<_>>()
     };
-    // Not on the 10th, when only the cost centre changes, and not where the period begins or ends.
-    let days = ["02", "03", "16", "20"];
+    // On the 10th only the cost centre changes. Not where the period begins or ends.
+    let days = ["02", "03", "10", "16", "20"];
     assert_eq!(dates("UTC"), days.map(|day| format!("2026-10-{day}T00:00:00+00:00")));
     assert_eq!(dates("Europe/Berlin"), days.map(|day| format!("2026-10-{day}T00:00:00+02:00")));
 }

@@ -17,6 +17,7 @@ use std::path::Path;
 use thiserror::Error;
 use toml::de::DeTable;
 
+use super::currency;
 use table::{Faults, Table};
 
 /// Faults of one file that are told one by one; of more, the number is.
@@ -115,7 +116,7 @@ pub fn parse<T>(path: &str, text: &str, take: impl FnOnce(&Table<'_>) -> T) -> R
 /// # Errors
 /// What was expected.
 pub fn currency_code(code: &str) -> Result<(), String> {
-    if code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase()) {
+    if currency::exists(code) {
         return Ok(());
     }
     Err(format!("currency: {code:?}, expected three capitals of ISO 4217 such as EUR"))

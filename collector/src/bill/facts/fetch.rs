@@ -102,7 +102,7 @@ async fn name(store: &Store, parts: Vec<Part>, facts: &mut Facts) -> Result<(), 
 async fn metered_too(store: &Store, spans: &Spans) -> Result<u64, StoreError> {
     let sql = format!(
         "SELECT count() FROM allocations FINAL \
-         WHERE {} AND device != '' AND device IN (SELECT device FROM ledger WHERE {})",
+         WHERE {} AND device != '' AND device GLOBAL IN (SELECT device FROM ledger WHERE {})",
         spans.touches(),
         spans.in_minutes(),
     );

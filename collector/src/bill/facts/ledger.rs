@@ -15,9 +15,9 @@ use crate::bill::decimal::ONE;
 use crate::bill::hours::{self, Span};
 use crate::store::Store;
 
-/// Milliseconds of a row whose use is unknown, and the greater of share and busy time, as SQL.
-pub(in crate::bill) const UNKNOWN: &str = "if(busy_ms = 0 AND idle_ms = 0, share_ms, 0)";
-pub(in crate::bill) const GREATER: &str = "if(busy_ms = 0 AND idle_ms = 0, share_ms, greatest(share_ms, busy_ms))";
+/// Milliseconds of a row whose use is unknown, and the greater of share and busy time, as SQL. Nobody's time has no use that could be unknown.
+pub(in crate::bill) const UNKNOWN: &str = "if(kind = 'workload' AND busy_ms = 0 AND idle_ms = 0, share_ms, 0)";
+pub(in crate::bill) const GREATER: &str = "greatest(share_ms, busy_ms)";
 
 /// Rows of workloads that may be part of a session, as SQL.
 pub(super) const HOLDS: &str = "kind = 'workload' AND held_ms > 0";

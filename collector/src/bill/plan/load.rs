@@ -166,7 +166,7 @@ pub async fn traffic(store: &Store, service: &Service, counted: Counted, window_
 /// [`StoreError`].
 pub async fn held(store: &Store, service: &Service) -> Result<Held, StoreError> {
     let owners = format!(
-        "owner IN (SELECT id FROM owners FINAL WHERE service = {{service:String}} AND ({{model:String}} = '' OR model IN ('', {{model:String}})) \
+        "owner GLOBAL IN (SELECT id FROM owners FINAL WHERE service = {{service:String}} AND ({{model:String}} = '' OR model IN ('', {{model:String}})) \
          UNION DISTINCT SELECT owner FROM served WHERE {} AND owner != toUUID('00000000-0000-0000-0000-000000000000'))",
         service.rows(Counted::Served)
     );

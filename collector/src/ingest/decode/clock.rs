@@ -65,7 +65,7 @@ mod tests {
                     Some(SAMPLE_DAYS)
                 }
                 "events" | "latency_5m" | "latency_1h" | "latency_1d" => Some(EVENT_DAYS),
-                "ledger" | "served" => {
+                "ledger" | "ledger_hours" | "served" => {
                     assert_eq!(days, Some("3 YEAR"));
                     continue;
                 }

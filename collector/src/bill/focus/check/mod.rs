@@ -5,7 +5,6 @@
 //! of CSV takes a text for a number. Each [`Fault`] names the row, the
 //! column, the value and what was expected.
 
-mod currency;
 mod prices;
 mod rules;
 mod sums;
@@ -17,6 +16,7 @@ use jiff::tz::TimeZone;
 
 use super::columns;
 use super::row::Row;
+use crate::bill::currency;
 use crate::bill::decimal::Millionths;
 use crate::bill::parquet::Cell;
 use crate::bill::period::{EARLIEST_MS, LATEST_MS};

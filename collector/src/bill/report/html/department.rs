@@ -184,7 +184,9 @@ impl Page<'_> {
         let lines = self.report.statement.lines.iter().filter(is_of);
         let cost: Millionths = lines.map(|line| &line.amounts.effective).sum();
         // Small amounts: with all six digits.
-        let each = |of: u64, units: u64| (of > 0).then(|| (&cost.0 * units).div_floor(&BigInt::from(of)));
+        // What cost nothing that is known is not free.
+        let is_known = !cost.is_zero();
+        let each = |of: u64, units: u64| (is_known && of > 0).then(|| (&cost.0 * units).div_floor(&BigInt::from(of)));
         let text =
             |amount: Option<BigInt>| amount.map_or_else(|| "–".to_owned(), |amount| self.lang.number(&amount, 6));
         html! {

@@ -50,6 +50,11 @@ struct Page<'a> {
     with_effective: bool,
 }
 
+/// The version of the program that closed the month, or of this one.
+fn version(statement: &crate::bill::statement::Statement) -> &str {
+    statement.standing.invoice.as_ref().map_or(env!("CARGO_PKG_VERSION"), |invoice| &invoice.version)
+}
+
 impl Report {
     /// The bill as a page in a language. `is_whole` has everything in it, and not only the largest of many.
     pub fn to_html(&self, lang: Lang, is_whole: bool) -> String {
@@ -137,6 +142,7 @@ impl<'a> Page<'a> {
             Some(department) => format!("{} – {} – {period}", words.title, named(department)),
             None => format!("{} – {period}", words.title),
         };
+        let version = version(statement);
         html! {
             (DOCTYPE)
             html lang=(self.lang.code()) {
@@ -145,7 +151,7 @@ impl<'a> Page<'a> {
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                     meta name="color-scheme" content="light dark";
-                    meta name="generator" content={ "contador " (env!("CARGO_PKG_VERSION")) };
+                    meta name="generator" content={ "contador " (version) };
                     title { (title) }
                     style { (PreEscaped(STYLE)) }
                 }
@@ -236,7 +242,7 @@ impl<'a> Page<'a> {
                     @if let Some(invoice) = &statement.standing.invoice {
                         div { dt { (words.hash) } dd class="id" { (invoice.hash) } }
                     }
-                    div { dt { (words.generated) } dd { "contador " (env!("CARGO_PKG_VERSION")) } }
+                    div { dt { (words.generated) } dd { "contador " (version(statement)) } }
                 }
             }
         }

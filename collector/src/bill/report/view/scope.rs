@@ -165,7 +165,7 @@ impl Scope {
         let mut days: BTreeMap<Day, BigInt> = BTreeMap::new();
         let before = report.beside.last.iter().flat_map(|last| self.lines_of(last));
         for line in before.chain(lines.iter().copied()) {
-            if let Some(day) = line.key.day {
+            if let Some(day) = line.key.day.filter(|_| is_of_its_day(line)) {
                 *days.entry(day).or_default() += &line.amounts.cost.0;
             }
         }
@@ -189,6 +189,11 @@ impl Scope {
     }
 }
 
+/// Whether a line is of the day that it tells: that of a correction is one of another month.
+fn is_of_its_day(line: &Line) -> bool {
+    line.key.category != Category::Correction && line.key.origin_month.is_none()
+}
+
 /// What is charged for the period as a whole.
 #[derive(Default)]
 struct Sums {
@@ -203,8 +208,9 @@ struct Sums {
 impl Sums {
     fn of(lines: &[&Line]) -> Self {
         let mut sums = Self::default();
-        for line in lines.iter().filter(|line| line.key.day.is_none()) {
+        for line in lines.iter().filter(|line| line.key.day.is_none() || !is_of_its_day(line)) {
             let sum = match line.key.category {
+                _ if line.key.origin_month.is_some() => &mut sums.given,
                 Category::Markup | Category::Tax => &mut sums.percentages,
                 Category::Credit | Category::Adjustment | Category::Correction => &mut sums.given,
                 _ => &mut sums.fixed,

@@ -12,6 +12,6 @@ const CODES: &str = "\
     XUA XXX YER ZAR ZMW ZWG ZWL";
 
 /// Whether ISO 4217 has this code. `XXX`, which says that there is no currency, is one.
-pub(super) fn exists(code: &str) -> bool {
+pub(in crate::bill) fn exists(code: &str) -> bool {
     code.len() == 3 && CODES.split_ascii_whitespace().any(|known| known == code)
 }
