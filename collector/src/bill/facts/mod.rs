@@ -127,6 +127,20 @@ impl Fact {
     pub fn is_partition(&self) -> bool {
         !self.device.mig_profile.is_empty()
     }
+
+    /// Adds the amounts of another one, which is of one owner, device, span and session with it.
+    pub fn add(&mut self, other: &Self) {
+        self.held += other.held;
+        self.allocated += other.allocated;
+        self.unknown += other.unknown;
+        self.busy += other.busy;
+        self.greater += other.greater;
+        self.instance += other.instance;
+        self.memory_mib_ms += other.memory_mib_ms;
+        self.energy_mj += other.energy_mj;
+        self.rows += other.rows;
+        self.simulated |= other.simulated;
+    }
 }
 
 /// The facts of a period.

@@ -25,16 +25,7 @@ impl Part {
     /// Adds what another one has; both are of one owner, device, span and session.
     pub fn add(&mut self, other: &Self) {
         let (sum, part) = (&mut self.fact, &other.fact);
-        sum.held += part.held;
-        sum.allocated += part.allocated;
-        sum.unknown += part.unknown;
-        sum.busy += part.busy;
-        sum.greater += part.greater;
-        sum.instance += part.instance;
-        sum.memory_mib_ms += part.memory_mib_ms;
-        sum.energy_mj += part.energy_mj;
-        sum.simulated |= part.simulated;
-        sum.rows += part.rows;
+        sum.add(part);
         // Of a device that moved within a span, the last node by its name, however its rows were put together.
         if sum.device.node < part.device.node {
             sum.device = Arc::clone(&part.device);

@@ -16,7 +16,7 @@ pub fn merged(facts: &[Fact]) -> Vec<Fact> {
     let mut last = 0;
     for (place, fact) in sorted {
         match merged.last_mut() {
-            Some(same) if order((last, same), (place, fact)).is_eq() && !is_own(fact) => put_to(same, fact),
+            Some(same) if order((last, same), (place, fact)).is_eq() && !is_own(fact) => same.add(fact),
             _ => merged.push(fact.clone()),
         }
         last = place;
@@ -40,16 +40,4 @@ fn order((place_of_a, a): (u32, &Fact), (place_of_b, b): (u32, &Fact)) -> Orderi
         .then_with(|| if Arc::ptr_eq(&a.device, &b.device) { Ordering::Equal } else { a.device.cmp(&b.device) })
         .then_with(|| spans(a).cmp(&spans(b)))
         .then_with(|| own(a).cmp(&own(b)))
-}
-
-fn put_to(sum: &mut Fact, fact: &Fact) {
-    sum.held += fact.held;
-    sum.allocated += fact.allocated;
-    sum.unknown += fact.unknown;
-    sum.busy += fact.busy;
-    sum.greater += fact.greater;
-    sum.instance += fact.instance;
-    sum.memory_mib_ms += fact.memory_mib_ms;
-    sum.energy_mj += fact.energy_mj;
-    sum.rows += fact.rows;
 }
